@@ -7,12 +7,8 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from t2t_repro.decoding.request import check_output
 from t2t_repro.errors import UserError
 from t2t_repro.runs import TrainedRun, trained_run
-
-# Decode hparams of files, and of what no line of text has.
-_UNREAD = ("num_samples", "shards", "return_token_scores")
 
 
 def load(
@@ -69,11 +65,11 @@ class LoadedRun:
             sentences: the sentences.
             beam_size: 1 is greedy search; None: what was tuned for the run, else 4.
             alpha: exponent of the length penalty; None: likewise, else 0.6.
-            decode_hparams: what t2t-decoder takes so, "name=value,name=value", but for what says
-                which lines of a file are decoded, or stands in no line.
+            decode_hparams: what t2t-decoder takes so, "name=value,name=value", but what says
+                which lines of a file are decoded, or stands in no line, has no effect.
 
         Raises:
-            UserError: on text alone, and on an unknown, bad or useless decode hparam.
+            UserError: on text alone, and on an unknown or bad decode hparam.
         """
         if isinstance(sentences, str):
             raise UserError(
@@ -82,8 +78,7 @@ class LoadedRun:
         given = {"beam_size": beam_size, "alpha": alpha}
         text = [f"{name}={value}" for name, value in given.items() if value is not None]
         settings = self.run.decode_settings(",".join([*text, *filter(None, [decode_hparams])]))
-        settings.check_read(_UNREAD, "translate(...)")
-        check_output(settings, self.run.problem)
+        settings = dataclasses.replace(settings, return_token_scores=False)
         engine = self._aligning if settings.return_alignments else self._engine
         translator = self.run.translator(engine, settings, warn=warnings.warn)
         return [translator.format(beams) for beams in translator.translate_lines(sentences)]

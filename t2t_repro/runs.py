@@ -345,7 +345,7 @@ class TrainedRun:
             t2t_exact=t2t_exact,
             warn=warn,
             reader=reader,
-            constraint=self._constraint if settings.well_formed else None,
+            constraint=self._constraint if trees and settings.well_formed else None,
         )
 
     @functools.cached_property

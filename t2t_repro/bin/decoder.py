@@ -47,7 +47,7 @@ def main(args: flags.FlagValues) -> None:
     from t2t_repro.interop import engines  # which are slow to load
 
     engines.carry_out(job, progress.on_stderr)
-    if job.request.decode_reference and not job.request.decode_interactive:
+    if job.request.is_scored:
         reference = job.request.decode_reference
         scores.print_table(files.score_files(job.target, reference, job.translations))
 

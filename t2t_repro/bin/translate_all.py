@@ -74,7 +74,7 @@ class TranslateAllRequest:
         given = [f"{name}={value}" for name, value in beams.items() if value is not None]
         text = ",".join([*given, *filter(None, [self.decode_hparams])])
         settings = run.decode_settings(text, say=progress.on_stderr)
-        settings.check_read(("shards", "return_token_scores"), "t2t-translate-all")
+        settings = dataclasses.replace(settings, return_token_scores=False)
         if self.reference and settings.identity_output:
             raise UserError(
                 "--reference scores text. Received: it with the decode hparam identity_output, "

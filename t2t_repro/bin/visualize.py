@@ -27,7 +27,6 @@ from pathlib import Path
 from absl import flags
 
 from t2t_repro import cli, progress, registry
-from t2t_repro.decoding.request import check_output
 from t2t_repro.errors import UserError
 from t2t_repro.files import write_csv, write_text_atomic, writing
 from t2t_repro.requests import flag
@@ -177,8 +176,7 @@ def attention(request: Request, source: str) -> list[Path]:
     """Draws the attention of a sentence and its translation; returns the files."""
     run, folder = request.run, request.folder
     settings = run.decode_settings(request.decode_hparams, say=progress.on_stderr)
-    settings.check_searches(request.decode_hparams)
-    check_output(settings, run.problem)
+    settings = settings.searching
 
     import numpy as np
 

@@ -20,12 +20,12 @@ import numpy as np
 from keras import ops
 
 from t2t_repro import memory
-from t2t_repro.decoding.ability import Ability
 from t2t_repro.decoding.alignment import MostAttended, align
 from t2t_repro.decoding.beam_search import Rules
-from t2t_repro.decoding.engine import Engine, Pair, Search, Sentences, checked_inputs
+from t2t_repro.decoding.engine import USUAL, Engine, Pair, Search, Sentences
 from t2t_repro.decoding.pairs import LogProbs, run_pairs
 from t2t_repro.decoding.program import FEW_ROWS, static_shapes
+from t2t_repro.decoding.settings import Ability
 from t2t_repro.decoding.steering import Steering
 from t2t_repro.errors import UserError
 from t2t_repro.models import copies
@@ -56,16 +56,17 @@ def decode(
 
     Raises:
         UserError: as `ModelEngine`; if inputs are no batch of ids of the model's vocabulary; or
-            unless 1 <= top_beams <= beam_size and alpha is finite.
+            unless 1 <= top_beams <= beam_size.
     """
-    check_model(model)
-    engine = engine_of(model)
-    inputs = checked_inputs(inputs)
-    size = getattr(model, "inputs_vocab_size", None)
-    if size is not None and inputs.max(initial=0) >= size:
+    engine, inputs = engine_of(model), np.asarray(inputs)
+    size = getattr(model, "inputs_vocab_size", np.inf)
+    whole = np.issubdtype(inputs.dtype, np.integer) or not inputs.size
+    least, most = inputs.min(initial=0), inputs.max(initial=0)
+    if inputs.ndim != 2 or not whole or least < 0 or most >= size:
         raise UserError(
-            f"decode expects ids below {size}, the model's inputs_vocab_size. Received: "
-            f"{inputs.max()}. They were made with another vocabulary."
+            f"decode expects inputs of shape (batch, length), of ids from 0 and below {size}, the "
+            f"model's inputs_vocab_size. Received: shape {inputs.shape}, "
+            f"{inputs.dtype}, from {least} to {most}."
         )
     limits = np.full(len(inputs), inputs.shape[1] + decode_length, "int32")
     search = Search(beam_size, alpha, top_beams, per_sentence=False)
@@ -179,8 +180,8 @@ class ModelEngine(Engine):
     def align(self, pairs: list[Pair], encoders: dict[str, Any] | None) -> list[str]:
         return align(self._most_attended, pairs, encoders)
 
-    def _decode_all(
-        self, batches: Sequence[Sentences], search: Search
+    def decode_all(
+        self, batches: Sequence[Sentences], search: Search = USUAL
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """As many side by side as there are places; threads share each of what is left over."""
         places = self._places(search)
@@ -194,7 +195,7 @@ class ModelEngine(Engine):
             return self._searched(sentences, search, device)
 
         yield from copies.share(searched, batches[:whole], places)
-        yield from super()._decode_all(batches[whole:], search)
+        yield from super().decode_all(batches[whole:], search)
 
     def _places(self, search: Search) -> tuple[str, ...]:
         """Returns the device of each thread that searches."""
@@ -202,7 +203,7 @@ class ModelEngine(Engine):
             return self._devices
         return self._devices * self._searches
 
-    def _decode(self, sentences: Sentences, search: Search) -> tuple[np.ndarray, np.ndarray]:
+    def decode(self, sentences: Sentences, search: Search = USUAL) -> tuple[np.ndarray, np.ndarray]:
         places = self._places(search)
         parts = min(len(places), len(sentences)) if search.per_sentence else 1
         if len(self._devices) > 1:  # of which each traces the search first, for seconds

@@ -3,20 +3,19 @@
 decoding/decode.py makes one of a model; interop/ctranslate2_engine.py and interop/saved_model.py
 have those of CTranslate2 and of an export. An engine says by the list of its abilities what it can
 do. `DecodeRequest.check` refuses the rest of what t2t-decoder is asked for, before anything is
-loaded, and `Engine.check` the rest of what code asks an engine for.
+loaded, and a `Translator` the rest of what code asks an engine for.
 
 Legend: B sentences, K beams, S tokens of a source, L tokens of a translation.
 """
 
 import abc
 import dataclasses
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from t2t_repro.decoding.ability import Ability
+from t2t_repro.decoding.settings import Ability
 from t2t_repro.decoding.steering import UNSTEERED, Steering
 from t2t_repro.errors import UserError
 
@@ -43,30 +42,14 @@ class Search:
     steering: Steering = UNSTEERED
 
     def __post_init__(self):
-        sizes = self.beam_size, self.top_beams
-        if not all(isinstance(n, int | np.integer) and not isinstance(n, bool) for n in sizes):
-            raise UserError(
-                "decode expects whole numbers as beam_size and top_beams. Received: "
-                f"{self.beam_size!r} and {self.top_beams!r}."
-            )
-        if self.beam_size < 1 or not 1 <= self.top_beams <= self.beam_size:
+        if not 1 <= self.top_beams <= self.beam_size:
             raise UserError(
                 "decode expects 1 <= top_beams <= beam_size. Received: beam_size="
                 f"{self.beam_size}, top_beams={self.top_beams}. Give a larger beam_size."
             )
-        if not math.isfinite(self.alpha):
-            raise UserError(
-                f"decode expects a finite alpha. Received: {self.alpha}. 0.6 is the paper's."
-            )
-        for name, given, does in (
-            ("force_length", self.force_length, "forces the length"),
-            ("sampling", self.steering.sampling, "draws samples"),
-        ):
-            if given and self.beam_size > 1:
-                raise UserError(
-                    f"decode expects beam_size=1 where it {does}. "
-                    f"Received: beam_size={self.beam_size}. Leave {name} out."
-                )
+
+
+USUAL = Search()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,14 +66,8 @@ class Sentences:
     facts: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self):
-        object.__setattr__(self, "inputs", checked_inputs(self.inputs))
+        object.__setattr__(self, "inputs", np.asarray(self.inputs, "int32"))
         object.__setattr__(self, "limits", np.asarray(self.limits, "int32"))
-        if self.limits.shape != self.inputs.shape[:1] or (self.limits < 1).any():
-            raise UserError(
-                "decode expects a positive number of tokens as the limit of each sentence. "
-                f"Received: {self.limits.tolist()} for {len(self)} sentences. Give a larger "
-                "decode_length."
-            )
 
     def __len__(self) -> int:
         return len(self.inputs)
@@ -99,32 +76,6 @@ class Sentences:
         """Returns some of the sentences."""
         facts = {name: x[rows] for name, x in self.facts.items()}
         return Sentences(self.inputs[rows], self.limits[rows], facts)
-
-
-def checked_inputs(inputs: Any) -> np.ndarray:
-    """Returns ids as int32 (B, S).
-
-    Raises:
-        UserError: if they are no batch of whole numbers, or some are less than 0.
-    """
-    try:
-        inputs = np.asarray(inputs)
-    except ValueError as error:
-        raise UserError(
-            "decode expects inputs of shape (batch, length) and an integer type. "
-            "Received: rows of several lengths. Pad the sentences with 0 and stack."
-        ) from error
-    if inputs.ndim != 2 or not (np.issubdtype(inputs.dtype, np.integer) or inputs.size == 0):
-        raise UserError(
-            "decode expects inputs of shape (batch, length) and an integer type. "
-            f"Received: shape {inputs.shape}, {inputs.dtype}. Pad the sentences with 0 and stack."
-        )
-    if inputs.min(initial=0) < 0:
-        raise UserError(
-            "decode expects ids of at least 0, which is padding. Received: "
-            f"{inputs.min()}. Pad the sentences with 0."
-        )
-    return inputs.astype("int32")
 
 
 class Engine(abc.ABC):
@@ -148,54 +99,21 @@ class Engine(abc.ABC):
         """Two engines of the same fingerprint decode alike."""
 
     @abc.abstractmethod
-    def _decode(self, sentences: Sentences, search: Search) -> tuple[np.ndarray, np.ndarray]:
-        """As `decode`, of what the engine can do."""
-
-    def _decode_all(
-        self, batches: Sequence[Sentences], search: Search
-    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """As `decode_all`, of what the engine can do."""
-        for sentences in batches:
-            yield self._decode(sentences, search)
-
-    def decode_all(
-        self, batches: Sequence[Sentences], search: Search = Search()
-    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yields what `decode` returns of each batch, in order; several may be in work at a time.
-
-        Raises:
-            UserError: if one is more than the engine can do; nothing is decoded then.
-        """
-        for sentences in batches:
-            self._check(sentences, search)
-        yield from self._decode_all(batches, search)
-
-    def decode(
-        self, sentences: Sentences, search: Search = Search()
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def decode(self, sentences: Sentences, search: Search = USUAL) -> tuple[np.ndarray, np.ndarray]:
         """Decodes a batch.
 
         Returns:
             ids int32 (B, K, L), K = top_beams, best first: they end at the first 1 and are padded
             with 0. scores float32 (B, K): log-probabilities divided by the length penalty; those of
             greedy search, and of what has not reached its end, are not divided.
-
-        Raises:
-            UserError: if that is more than the engine can do.
         """
-        self._check(sentences, search)
-        return self._decode(sentences, search)
 
-    def _check(self, sentences: Sentences, search: Search) -> None:
-        asked = {
-            Ability.T2T_EXACT: not search.per_sentence,
-            Ability.FORCED_LENGTH: search.force_length,
-            Ability.CONSTRAINT: search.steering.constraint,
-            Ability.SAMPLING: search.steering.sampling,
-            Ability.LEAST_LENGTH: "least" in sentences.facts,
-            Ability.PREFIXES: "prefixes" in sentences.facts,
-        }
-        self.check(ability for ability, given in asked.items() if given)
+    def decode_all(
+        self, batches: Sequence[Sentences], search: Search = USUAL
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yields what `decode` returns of each batch, in order; several may be in work at once."""
+        for sentences in batches:
+            yield self.decode(sentences, search)
 
     def check(self, asked: Iterable[Ability]) -> None:
         """Refuses what is no ability of the engine.

@@ -205,7 +205,7 @@ def translate_examples(
             missing = translator.settings.top_beams - len(hypotheses)
             for hypothesis in hypotheses + hypotheses[:1] * missing:
                 score = ""
-                if translator.settings.write_beam_scores:
+                if translator.settings.shows_scores:
                     score = f"\t{hypothesis.score:.2f}"
                 outputs.write(one_line(hypothesis.text) + score + "\n")
                 for name, file in beside.items():

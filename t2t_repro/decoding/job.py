@@ -46,6 +46,8 @@ class DecodeJob:
         settings = request.settings(run, say)
         request = request.of_shard(settings.shard_suffix)
         request.check(settings, run.problem)
+        if unread := request.unread(settings, run.problem):
+            say(f"Warning: {', '.join(unread)} has no effect here.")
         job = cls(request, settings, run)
         check_outputs(job._outputs(), request.inputs)
         job._check_names()
@@ -68,7 +70,7 @@ class DecodeJob:
     def check_reference(self) -> None:
         """Raises a UserError on a reference of other than as many lines as translations."""
         source, reference = self.request.decode_from_file, self.request.decode_reference
-        if not source or not reference:
+        if not source or not reference or not self.request.is_scored:
             return
         most = self.settings.num_samples
         stop = most if most >= 0 else None

@@ -37,8 +37,8 @@ def best_translations(
     """
     if of_examples:
         for line in islice(raw.lines(target), 0, None, settings.top_beams):
-            yield line.rpartition("\t")[0] if settings.write_beam_scores else line
+            yield line.rpartition("\t")[0] if settings.shows_scores else line
         return
-    columns = settings.top_beams > 1 or settings.write_beam_scores or settings.return_alignments
+    columns = settings.top_beams > 1 or settings.shows_scores or settings.return_alignments
     for line in raw.lines(target):
         yield line.partition("\t")[0] if columns else line

@@ -1,11 +1,11 @@
 """What t2t-decoder is asked for, and which of it is refused."""
 
 import dataclasses
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
-from t2t_repro.decoding.ability import Ability
-from t2t_repro.decoding.settings import DecodeHParams
+from t2t_repro import fields
+from t2t_repro.decoding.settings import Ability, DecodeHParams
 from t2t_repro.errors import UserError, unset
 from t2t_repro.files import check_file, is_stream
 from t2t_repro.problem import OutputType, Problem, Split
@@ -17,7 +17,6 @@ ENGINES: dict[str, frozenset[Ability]] = {
     "ctranslate2": frozenset(),
 }
 _READ = ("decode_from_file", "score_file", "decode_reference", "partial_targets_file")
-_READ_BY_SCORING = ("batch_size", "shards", "shard_id")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -130,211 +129,90 @@ class DecodeRequest:
         flags = {a for a in Ability if a.startswith("--") and getattr(self, a[2:])}
         return sorted(flags | Ability.asked_by(settings), key=list(Ability).index)
 
-    def check(self, settings: DecodeHParams, problem: Problem) -> None:
-        """Refuses flags and decode hparams that contradict each other or do nothing.
+    @property
+    def what(self) -> str:
+        """The flag that says what is decoded; "": the problem's data.
 
-        Args:
-            settings: the decode hparams.
-            problem: what is decoded.
+        Raises:
+            UserError: if several do.
+        """
+        wanted = [f"--{name}" for name in _WANTED if getattr(self, name)]
+        if len(wanted) > 1:
+            raise UserError(
+                f"Expected one thing to decode. Received: {' and '.join(wanted)}. Leave one out."
+            )
+        return "".join(wanted)
+
+    @property
+    def is_scored(self) -> bool:
+        """Whether --decode_reference is compared with the translations."""
+        keeps = not (self.decode_to_file and is_stream(self.decode_to_file))
+        translates = self.what in ("", "--decode_from_file") and self.output_format == "text"
+        return bool(self.decode_reference) and keeps and translates
+
+    def check(self, settings: DecodeHParams, problem: Problem) -> None:
+        """Refuses what would be done in another way than it is asked for.
 
         Raises:
             UserError: on the first thing that is refused.
         """
-        refusals = (
-            *_of_values(self),
-            *_of_sources(self, settings),
-            *_of_json(self, settings),
-            *_of_engine(self, settings),
-            *_of_output(self, settings, problem),
-            *_of_scoring(self, settings, problem),
-        )
-        _check(refusals)
+        for name in _NAMING:
+            if getattr(self, name) == "":
+                raise unset(f"--{name}")
+        if self.what == "--score_file" and not self.decode_to_file:
+            raise UserError("--score_file needs --decode_to_file, for the scores. Received: none.")
+        if beyond := [a for a in self.asks_for(settings) if a not in ENGINES[self.engine]]:
+            raise UserError(
+                f"Expected what --engine={self.engine} can do. Received: {', '.join(beyond)} with "
+                f"--engine={self.engine}. Leave one of them out."
+            )
+        trees = problem.output_type == OutputType.TREE
+        if self.is_scored and (trees or settings.identity_output):
+            raise UserError(
+                "--decode_reference scores text. Received: it with "
+                f"{'trees' if trees else 'identity_output'}. Leave one of the two out."
+            )
+        if settings.return_alignments and trees and not settings.raw_output:
+            raise UserError(
+                f"Decode hparam return_alignments aligns words, and {problem.name} writes trees. "
+                "Received: return_alignments=True. Add raw_output=True, or leave it out."
+            )
+
+    def unread(self, settings: DecodeHParams, problem: Problem) -> list[str]:
+        """Returns the flags and decode hparams that were given and have no effect."""
+        what, trees = self.what, problem.output_type == OutputType.TREE
+        flags = {name for name, of in _OF_SOME.items() if what not in of}
+        if self.engine != "ctranslate2":
+            flags |= {"compute_type", "engine_dir"}
+        else:
+            flags |= {"worker_gpu", *(["checkpoint_path"] * bool(self.engine_dir))}
+        if not self.is_scored:
+            flags.add("decode_reference")
+        given = fields.parse_overrides(self.decode_hparams or "")
+        names = set(fields.unread(settings, given.keys() & set(settings.changed())))
+        jsonl, typed = self.output_format == "jsonl", what == "--decode_interactive"
+        if what == "--score_file":
+            names |= given.keys() - {"batch_size", "shards", "shard_id"}
+        if typed:
+            names |= {"num_samples", "shards", "shard_id"}
+        if not trees:
+            names |= {"raw_output", "well_formed"}
+        if not typed and what != "--decode_from_file":
+            names |= {"return_alignments", "return_token_scores"}
+        if not (typed or jsonl or self.decode_json_file):
+            names.add("return_token_scores")
+        if jsonl:
+            names.add("write_beam_scores")
+        return [*(f"--{n}" for n in sorted(flags & self.given)), *sorted(names & given.keys())]
 
 
-Refusals = Iterable[tuple[object, str]]  # whether something is refused, and why
-
-
-def check_output(settings: DecodeHParams, problem: Problem) -> None:
-    """Refuses decode hparams that have no effect on what is written of a problem.
-
-    Raises:
-        UserError: on the first thing that is refused.
-    """
-    _check(_of_output(DecodeRequest(), settings, problem))
-
-
-def _check(refusals: Refusals) -> None:
-    for refused, message in refusals:
-        if refused:
-            raise UserError(message)
-
-
-_NAMING = (*_READ, "decode_to_file", "decode_json_file", "checkpoint_path", "engine_dir")
-
-
-def _of_values(r: DecodeRequest) -> Refusals:
-    for name in _NAMING:
-        yield getattr(r, name) == "", str(unset(f"--{name}"))
-    yield (
-        r.ensemble is not None and not any(name.strip() for name in r.ensemble.split(",")),
-        "Expected --ensemble to name runs, with commas between. Received: "
-        f"{r.ensemble!r}. Name at least one, or leave the flag out.",
-    )
-
-
-def _of_sources(r: DecodeRequest, s: DecodeHParams) -> Refusals:
-    names = ("decode_from_file", "score_file", "decode_interactive")
-    wanted = [f"--{name}" for name in names if getattr(r, name)]
-    yield (
-        len(wanted) > 1,
-        f"Expected one thing to decode. Received: {' and '.join(wanted)}. Leave one out.",
-    )
-    yield (
-        r.decode_reference and r.decode_to_file and is_stream(r.decode_to_file),
-        "--decode_reference scores what stands in --decode_to_file. Received: "
-        f"{r.decode_to_file}, which keeps nothing. Name a file, or leave one of the two out.",
-    )
-    yield (
-        r.decode_reference and r.decode_interactive,
-        "--decode_reference has no effect on --decode_interactive, which keeps nothing to score. "
-        "Received: both. Leave one of the two out.",
-    )
-    yield (
-        r.decode_interactive and r.decode_to_file,
-        "--decode_to_file has no effect on --decode_interactive, which prints. Received: both. "
-        "Leave one of the two out.",
-    )
-    # Not batch_size, which changes no translation: it may stand in a command for files as well.
-    for name in ("num_samples", "shards"):
-        yield (
-            r.decode_interactive and name in s.changed(),
-            f"Decode hparam {name} has no effect on --decode_interactive. Received: "
-            f"{name}={getattr(s, name)}. Leave it out.",
-        )
-    yield (
-        r.eval_use_test_set and wanted,
-        f"--eval_use_test_set names a split, and has no effect on {' and '.join(wanted)}. "
-        "Received: both. Leave one of the two out.",
-    )
-    yield (
-        r.partial_targets_file and not r.decode_from_file,
-        "--partial_targets_file has a line for each one of --decode_from_file. Received: it "
-        "without that. Leave it out.",
-    )
-
-
-def _of_json(r: DecodeRequest, s: DecodeHParams) -> Refusals:
-    """Of --output_format, --decode_json_file and what only JSON can hold."""
-    jsonl = r.output_format == "jsonl"
-    yield (
-        r.decode_json_file and not (r.decode_from_file or r.score_file),
-        "--decode_json_file works with --decode_from_file and --score_file. Received: neither. "
-        "Leave it out.",
-    )
-    yield (
-        jsonl and not r.decode_from_file,
-        "--output_format=jsonl works with --decode_from_file. Received: no such file. Leave it "
-        "out.",
-    )
-    for name in ("decode_json_file", "decode_reference"):
-        yield (
-            jsonl and getattr(r, name),
-            f"Expected --{name} with a file of translations as text. Received: it with "
-            "--output_format=jsonl. Leave one of the two out.",
-        )
-    yield (
-        jsonl and s.write_beam_scores,
-        "Decode hparam write_beam_scores has no effect on JSON lines, which hold the exact "
-        "scores. Received: it with --output_format=jsonl. Leave it out.",
-    )
-    for name in ("return_token_scores", "return_alignments"):
-        yield (
-            getattr(s, name) and not (r.decode_from_file or r.decode_interactive),
-            f"Decode hparam {name} works with --decode_from_file and --decode_interactive. "
-            "Received: neither. Leave it out.",
-        )
-    yield (
-        s.return_token_scores and not (jsonl or r.decode_json_file or r.decode_interactive),
-        "Decode hparam return_token_scores has no effect on a file of text. Received: "
-        "--output_format=text. Add --output_format=jsonl, or --decode_json_file=FILE.",
-    )
-
-
-def _of_engine(r: DecodeRequest, s: DecodeHParams) -> Refusals:
-    beyond = [ability for ability in r.asks_for(s) if ability not in ENGINES[r.engine]]
-    yield (
-        beyond,
-        f"Expected what --engine={r.engine} can do. Received: {', '.join(beyond)} with "
-        f"--engine={r.engine}. Leave one of them out.",
-    )
-    its_own = [f"--{name}" for name in ("compute_type", "engine_dir") if name in r.given]
-    yield (
-        its_own and r.engine != "ctranslate2",
-        f"Expected {' and '.join(its_own)} with --engine=ctranslate2. Received: "
-        f"--engine={r.engine}. Leave it out, or choose that engine.",
-    )
-    yield (
-        r.worker_gpu and r.engine == "ctranslate2",
-        "--worker_gpu has no effect on --engine=ctranslate2, which computes on the CPU here. "
-        "Received: both. Leave one of the two out.",
-    )
-    yield (
-        r.engine_dir and r.checkpoint_path,
-        "Expected --engine_dir, a model that is written already, or --checkpoint_path, of which "
-        f"one is made. Received: {r.engine_dir} and {r.checkpoint_path}. Leave one of the two out.",
-    )
-    unread = [name for name in ("min_length_ratio", "max_length_ratio") if getattr(s, name)]
-    unread += ["--partial_targets_file"] * bool(r.partial_targets_file)
-    yield (
-        r.t2t_exact and unread,
-        "Expected what tensor2tensor's decoder does with --t2t_exact. Received: "
-        f"{', '.join(unread)}, which it does not read. Leave one of them out.",
-    )
-
-
-def _of_output(r: DecodeRequest, s: DecodeHParams, problem: Problem) -> Refusals:
-    """What has no effect on the output of this problem."""
-    trees = problem.output_type == OutputType.TREE
-    for name in ("raw_output", "well_formed"):
-        yield (
-            getattr(s, name) and not trees,
-            f"Decode hparam {name} has no effect on {problem.name}, which writes text. "
-            f"Received: {name}=True. Leave it out.",
-        )
-    yield (
-        r.decode_reference and trees,
-        f"--decode_reference prints the BLEU of translations. Received: it with {problem.name}, "
-        "which writes trees. Leave it out, and score them: python -m t2t_repro.parsing.score.",
-    )
-    yield (
-        r.decode_reference and s.identity_output,
-        "--decode_reference scores text. Received: it with the decode hparam identity_output, "
-        "which writes ids. Leave one of the two out.",
-    )
-    yield (
-        r.partial_targets_file and s.well_formed,
-        "Expected no beginnings where the search writes whole trees by itself. Received: "
-        "--partial_targets_file with the decode hparam well_formed. Leave one of them out.",
-    )
-    yield (
-        s.return_alignments and trees and not s.raw_output,
-        f"Decode hparam return_alignments aligns words, and {problem.name} writes trees. "
-        "Received: return_alignments=True. Add raw_output=True, or leave it out.",
-    )
-
-
-def _of_scoring(r: DecodeRequest, s: DecodeHParams, problem: Problem) -> Refusals:
-    if not r.score_file:
-        return
-    yield (
-        not r.decode_to_file,
-        "--score_file needs --decode_to_file, for the scores. Received: none.",
-    )
-    yield r.decode_reference, "--score_file does not read --decode_reference. Leave it out."
-    read = {name: getattr(s, name) for name in _READ_BY_SCORING}
-    plain = type(s).parse("", problem.decode_hparams)
-    yield (
-        dataclasses.replace(plain, **read) != s,
-        f"--score_file reads the decode hparams {', '.join(_READ_BY_SCORING)} only. Received: "
-        f"{r.decode_hparams!r}. Leave the others out.",
-    )
+_WANTED = ("decode_from_file", "score_file", "decode_interactive")
+_NAMING = (*_READ, "ensemble", "decode_to_file", "decode_json_file", "checkpoint_path", "engine_dir")
+# Flags that are for some of what may be decoded: for which.
+_OF_SOME = {
+    "decode_to_file": ("", "--decode_from_file", "--score_file"),
+    "decode_json_file": ("--decode_from_file", "--score_file"),
+    "output_format": ("--decode_from_file",),
+    "partial_targets_file": ("--decode_from_file",),
+    "eval_use_test_set": ("",),
+}

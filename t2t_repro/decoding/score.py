@@ -11,8 +11,8 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from t2t_repro import progress
-from t2t_repro.decoding.ability import Ability
 from t2t_repro.decoding.engine import Engine, Pair
+from t2t_repro.decoding.settings import Ability
 from t2t_repro.decoding.translate import WINDOW, Report
 from t2t_repro.errors import UserError
 from t2t_repro.files import writing

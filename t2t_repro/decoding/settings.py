@@ -4,7 +4,7 @@ It loads nothing heavy, so that a wrong one is answered at once.
 """
 
 import dataclasses
-from collections.abc import Iterable
+import enum
 from typing import Annotated
 
 from t2t_repro import fields
@@ -62,23 +62,31 @@ def _at_most(most: float) -> fields.Rule:
 
 
 _Ratio = Annotated[float, _at_least(0.0), _at_most(1000)]
-_SAMPLED = fields.ReadIf(
-    lambda settings: settings.sampling_method != "argmax",
-    "without sampling. Received: sampling_method=argmax. Add sampling_method=random.",
-)
-_OF_BEAMS = fields.ReadIf(
-    lambda settings: settings.return_beams,
-    "without return_beams. Received: return_beams=False. Add return_beams=True.",
-)
-_GREEDY = fields.ReadIf(
-    lambda settings: settings.beam_size == 1,
-    "on beam search. Received: beam_size={hp.beam_size}. Add beam_size=1, or leave it out.",
-)
-_FORCED = fields.ReadIf(
-    lambda settings: settings.force_decode_length,
-    "without force_decode_length: nothing follows the end of a sentence. Add "
-    "force_decode_length=True.",
-)
+# What has no effect is said; fields.unread finds it.
+_SAMPLED = fields.ReadIf(lambda settings: settings.sampling_method != "argmax", "")
+_OF_BEAMS = fields.ReadIf(lambda settings: settings.return_beams, "")
+_GREEDY = fields.ReadIf(lambda settings: settings.beam_size == 1, "")
+_FORCED = fields.ReadIf(lambda settings: settings.forces_length, "")
+
+
+class Ability(enum.StrEnum):
+    """What an engine may be able to do besides search, by the name that asks t2t-decoder for it."""
+
+    SCORE_FILE = "--score_file"
+    T2T_EXACT = "--t2t_exact"
+    PREFIXES = "--partial_targets_file"
+    ENSEMBLE = "--ensemble"
+    FORCED_LENGTH = "force_decode_length"
+    CONSTRAINT = "well_formed"
+    LEAST_LENGTH = "min_length_ratio"
+    SAMPLING = "sampling_method"
+    TOKEN_SCORES = "return_token_scores"
+    ALIGNMENTS = "return_alignments"
+
+    @classmethod
+    def asked_by(cls, settings: "DecodeHParams") -> "set[Ability]":
+        """Returns what decode hparams ask for."""
+        return {ability for ability in cls if ability in settings.changed()}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -170,30 +178,12 @@ class DecodeHParams:
                 "Expected decode hparam max_input_size to leave room for a token and the end: "
                 f"at least 2, or -1. Received: {self.max_input_size}."
             )
-        if 0 < self.max_length_ratio < self.min_length_ratio:
-            raise UserError(
-                "Expected decode hparam min_length_ratio to be at most max_length_ratio. Received: "
-                f"{self.min_length_ratio} and {self.max_length_ratio}. Make it smaller."
-            )
-        if self.well_formed and self.min_length_ratio:
-            raise UserError(
-                "Decode hparam min_length_ratio contradicts well_formed: a tree ends where its "
-                f"words do. Received: min_length_ratio={self.min_length_ratio}. Leave it out."
-            )
-        if self.sampling_method not in ("argmax", "random"):
-            raise UserError(
-                "Expected decode hparam sampling_method to be argmax or random (the features of "
-                "tensor2tensor's random_per_example do not come with text). "
-                f"Received: {self.sampling_method!r}."
-            )
-        for name, reason in fields.unread(self, self.changed()).items():
-            raise UserError(f"Decode hparam {name} has no effect {reason}")
         if self.sampling_method == "argmax":
             return
-        if self.beam_size > 1:
+        if self.sampling_method != "random" or self.beam_size > 1:
             raise UserError(
-                "Expected beam_size=1 with decode hparam sampling_method=random: samples have no "
-                f"beams. Received: beam_size={self.beam_size}. Add beam_size=1."
+                "Expected decode hparam sampling_method to be argmax, or random with beam_size=1. "
+                f"Received: {self.sampling_method!r} with beam_size={self.beam_size}."
             )
         values = self.sampling_temp, self.sampling_keep_top_k, self.sampling_keep_top_p
         temperature, top_k, top_p = values
@@ -209,39 +199,26 @@ class DecodeHParams:
         own = dataclasses.fields(self)
         return [field.name for field in own if getattr(self, field.name) != field.default]
 
-    def check_searches(self, text: str | None, instead: str = "") -> None:
-        """Refuses decode hparams of output in what a user gave where only searching is asked for.
+    @property
+    def searching(self) -> "DecodeHParams":
+        """How to search, without what is said of output: for the best translation of a search."""
+        usual = {n.name: n.default for n in dataclasses.fields(self) if n.name in OF_OUTPUT}
+        return dataclasses.replace(self, **usual)
 
-        Args:
-            text: what the user gave; what a problem says of its own is passed over.
-            instead: what to do, behind "Leave it out".
+    @property
+    def forces_length(self) -> bool:
+        """Whether greedy search goes on behind the end of a sentence."""
+        return self.force_decode_length and self.beam_size == 1
 
-        Raises:
-            UserError: naming all of them.
-        """
-        given = fields.parse_overrides(text or "")
-        if wrong := [name for name in self.changed() if name in OF_OUTPUT and name in given]:
-            raise UserError(
-                "Expected --decode_hparams that say how to search. Received: "
-                f"{', '.join(wrong)}. Leave it out{instead}."
-            )
+    @property
+    def to_the_limit(self) -> bool:
+        """Whether what follows the end is written."""
+        return self.forces_length and self.skip_eos_postprocess
 
-    def check_read(self, unread: Iterable[str], where: str) -> None:
-        """Refuses those of some names that are not at their defaults.
-
-        Args:
-            unread: the names of those that have no effect.
-            where: on what.
-
-        Raises:
-            UserError: naming the first.
-        """
-        for name in unread:
-            if name in self.changed():
-                raise UserError(
-                    f"Decode hparam {name} has no effect on {where}. Received: "
-                    f"{name}={getattr(self, name)}. Leave it out."
-                )
+    @property
+    def shows_scores(self) -> bool:
+        """Whether each beam's score is written behind it."""
+        return self.return_beams and self.write_beam_scores
 
     @property
     def sampling(self) -> Sampling | None:

@@ -14,11 +14,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from t2t_repro.decoding.ability import Ability
 from t2t_repro.decoding.constraint import Constraint
 from t2t_repro.decoding.engine import Engine, Search, Sentences
 from t2t_repro.decoding.sampling import draws
-from t2t_repro.decoding.settings import FILLER, LONGEST_INPUT, T2T_BATCH_SIZE, DecodeHParams
+from t2t_repro.decoding.settings import (
+    FILLER,
+    LONGEST_INPUT,
+    T2T_BATCH_SIZE,
+    Ability,
+    DecodeHParams,
+)
 from t2t_repro.decoding.steering import Steering
 from t2t_repro.errors import UserError
 from t2t_repro.parsing.reader import TreeReader
@@ -91,7 +96,7 @@ class Translator:
             self.settings.alpha,
             self.settings.top_beams,
             per_sentence=not t2t_exact,
-            force_length=self.settings.force_decode_length,
+            force_length=self.settings.forces_length,
             steering=Steering(constraint, self.settings.sampling),
         )
 
@@ -289,7 +294,7 @@ class Translator:
         """The hypotheses with the scores of their tokens, and aligned, where that is asked for."""
         flat = [(source, h) for source, row in zip(sentences, hypotheses, strict=True) for h in row]
         pairs = [
-            (source, h.ids + [EOS_ID] * (h.finished and not self.settings.skip_eos_postprocess))
+            (source, h.ids + [EOS_ID] * (h.finished and not self.settings.to_the_limit))
             for source, h in flat
         ]
         rows: list[Hypothesis] = [h for _, h in flat]
@@ -307,7 +312,7 @@ class Translator:
         return [list(islice(each, len(row))) for row in hypotheses]
 
     def _hypothesis(self, ids: list[int], score: float) -> Hypothesis:
-        finished, to_the_limit = EOS_ID in ids, self.settings.skip_eos_postprocess
+        finished, to_the_limit = EOS_ID in ids, self.settings.to_the_limit
         length = ids.index(EOS_ID) if finished else len(ids)
         kept, log_prob = list(ids) if to_the_limit else ids[:length], score
         if not finished or to_the_limit:
@@ -328,7 +333,7 @@ class Translator:
         missing = self.settings.top_beams - len(hypotheses)
         for hypothesis in hypotheses + hypotheses[:1] * missing:
             columns.append(one_line(hypothesis.text))
-            if self.settings.write_beam_scores:
+            if self.settings.shows_scores:
                 columns.append(f"{hypothesis.score:.2f}")
             if hypothesis.alignment is not None:
                 columns.append(hypothesis.alignment)

@@ -2,8 +2,9 @@
 
 import pathlib
 
+from t2t_repro import fields
 from t2t_repro.decoding.request import DecodeRequest
-from t2t_repro.decoding.settings import DecodeHParams
+from t2t_repro.decoding.settings import OF_OUTPUT, DecodeHParams
 from t2t_repro.distilling.request import DistillRequest
 from t2t_repro.errors import UserError
 from t2t_repro.problem import OutputType
@@ -19,8 +20,11 @@ def check(request: DistillRequest, teacher: TrainedRun) -> None:
     """
     teacher.check_checkpoint()
     settings = teacher.decode_settings(request.decode_hparams)
-    more = "; --n_best takes more than the best translation"
-    settings.check_searches(request.decode_hparams, more)
+    if output := fields.parse_overrides(request.decode_hparams).keys() & set(OF_OUTPUT):
+        raise UserError(
+            "Expected --decode_hparams that say how to search. Received: "
+            f"{', '.join(sorted(output))}. Leave it out; --n_best takes more than the best."
+        )
     _check_n_best(request, settings)
     for other in others(request):
         teacher.check_decodes_with(other)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from t2t_repro import provenance, registry, schema
-from t2t_repro.decoding.engine import Engine, Search, Sentences
+from t2t_repro.decoding.engine import USUAL, Engine, Search, Sentences
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
 from t2t_repro.interop import ctranslate2
@@ -97,7 +97,7 @@ class CTranslate2Engine(Engine):
                     "it: remove it, and have it made again."
                 )
 
-    def _decode(self, sentences: Sentences, search: Search) -> tuple[np.ndarray, np.ndarray]:
+    def decode(self, sentences: Sentences, search: Search = USUAL) -> tuple[np.ndarray, np.ndarray]:
         top_beams = search.top_beams
         tokens = [[self.source[i] for i in row if i] for row in sentences.inputs]
         limits = sentences.limits

@@ -17,7 +17,7 @@ import numpy as np
 import tensorflow as tf
 
 from t2t_repro import provenance
-from t2t_repro.decoding.engine import Engine, Search, Sentences
+from t2t_repro.decoding.engine import USUAL, Engine, Search, Sentences
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
 from t2t_repro.files import check_new_folder, writing_folder
@@ -183,7 +183,7 @@ class SavedModelEngine(Engine):
             digest.update(file.read_bytes())
         return digest.hexdigest()
 
-    def _decode(self, sentences: Sentences, search: Search) -> tuple[np.ndarray, np.ndarray]:
+    def decode(self, sentences: Sentences, search: Search = USUAL) -> tuple[np.ndarray, np.ndarray]:
         beams = self._search(inputs=tf.constant(sentences.inputs))
         ids, scores = beams["ids"].numpy(), beams["scores"].numpy()
         return ids[:, : search.top_beams], scores[:, : search.top_beams]

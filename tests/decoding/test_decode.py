@@ -1,5 +1,3 @@
-import dataclasses
-import re
 import time
 
 import keras
@@ -8,7 +6,6 @@ import pytest
 from keras import ops
 
 from t2t_repro.decoding import beam_search, decode, graph_search
-from t2t_repro.decoding.ability import Ability
 from t2t_repro.decoding.decode import ModelEngine
 from t2t_repro.decoding.engine import Search, Sentences
 from t2t_repro.decoding.pairs import LogProbs
@@ -82,11 +79,6 @@ def test_a_forced_length_goes_on_behind_the_end(base, monkeypatch):
         row = real(short[b, 0].tolist())
         assert ids[b, 0, : len(row)].tolist() == row
     assert any(1 in row[0, : limit - 1] for row, limit in zip(ids, limits, strict=True))
-
-
-def test_a_forced_length_is_of_greedy_search():
-    with pytest.raises(UserError, match="beam_size"):
-        Search(2, force_length=True)
 
 
 def test_the_hypotheses_of_the_whole_batch_are_those_of_one_stretch(base, monkeypatch):
@@ -202,16 +194,6 @@ def test_devices_get_whole_batches_and_share_one_that_is_large(base, monkeypatch
     assert searched == [(32, "a"), (32, "b")] or searched == [(32, "b"), (32, "a")]
 
 
-def test_what_one_batch_may_not_ask_for_is_refused_before_any_is_decoded(base, monkeypatch):
-    engine = ModelEngine(base.model, 2)
-    engine.abilities = engine.abilities - {Ability.LEAST_LENGTH}
-    monkeypatch.setattr(engine, "_searched", None)
-    plain = Sentences(np.ones((2, 3), "int32"), [4, 5])
-    batches = [plain, dataclasses.replace(plain, facts={"least": np.array([1, 2], "int32")})]
-    with pytest.raises(UserError, match="min_length_ratio"):
-        list(engine.decode_all(batches))
-
-
 @pytest.mark.slow
 def test_one_search_has_no_thread_of_its_own(base, monkeypatch):
     """The caller's strategy and device are known in his own alone."""
@@ -265,25 +247,18 @@ def test_an_empty_batch_has_no_translations(base):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "name"),
     [
-        ({"inputs": [3, 1]}, r"shape (batch, length) and an integer type. Received: shape (2,)"),
-        ({"inputs": [[3, 1], [1]]}, "several lengths. Pad the sentences with 0 and stack."),
-        ({"inputs": [[0.5]]}, "an integer type. Received: shape (1, 1), float64"),
-        ({"beam_size": 2, "top_beams": 3}, "Received: beam_size=2, top_beams=3"),
-        ({"inputs": [[5, -1]]}, "ids of at least 0, which is padding. Received: -1"),
-        ({"inputs": [[5, 37]]}, "ids below 37, the model's inputs_vocab_size. Received: 37."),
-        ({"alpha": float("nan")}, "a finite alpha. Received: nan"),
-        ({"beam_size": 2.0}, "whole numbers as beam_size and top_beams. Received: 2.0 and 1."),
-        ({"beam_size": 4, "top_beams": True}, "Received: 4 and True."),
-        ({"beam_size": 0}, "1 <= top_beams <= beam_size. Received: beam_size=0"),
-        ({"model": keras.Sequential()}, "start_decoding and decode_step. Received: a Sequential."),
-        ({"model": ["a", "b"]}, "decode expects a t2t_repro.Transformer, or another model with"),
-        ({"decode_length": -2}, "a positive number of tokens as the limit of each sentence"),
+        ({"inputs": [3, 1]}, "inputs"),
+        ({"inputs": [[0.5]]}, "inputs"),
+        ({"inputs": [[5, -1]]}, "inputs"),
+        ({"inputs": [[5, 37]]}, "inputs_vocab_size"),
+        ({"beam_size": 2, "top_beams": 3}, "top_beams"),
+        ({"model": keras.Sequential()}, "Sequential"),
     ],
 )
-def test_errors(base, arguments, message):
-    with pytest.raises(UserError, match=re.escape(message)):
+def test_errors(base, arguments, name):
+    with pytest.raises(UserError, match=name):
         decode.decode(**{"model": base.model, "inputs": [[3, 1]], **arguments})
 
 

@@ -122,7 +122,7 @@ def test_an_engine_follows_some_settings_only(translator):
     class Plain(Engine):
         fingerprint = "plain"
 
-        def _decode(self, sentences, search):
+        def decode(self, sentences, search):
             return np.ones((len(sentences), 1, 1), "int32"), np.zeros((len(sentences), 1))
 
     given = [(SAMPLED, "sampling_method"), ("min_length_ratio=1", "min_length_ratio")]

@@ -153,16 +153,6 @@ def test_errors(tmp_path):
     path = exported(make_model(), tmp_path / "ct2")
     with pytest.raises(UserError):
         CTranslate2Engine(path, "int5")
-    engine = CTranslate2Engine(path)
-    given = (
-        ({"force_length": True}, "force_decode_length"),
-        ({"per_sentence": False}, "--t2t_exact"),
-    )
-    for option, name in given:
-        with pytest.raises(
-            UserError, match=f"that the engine and the model can follow. Received: {name}. Leave"
-        ):
-            engine.decode(Sentences(sentences(20), np.full(5, 3)), Search(1, **option))
 
 
 def test_a_model_of_another_vocabulary_is_refused(tmp_path):

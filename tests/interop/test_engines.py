@@ -8,12 +8,10 @@ import types
 import numpy as np
 import pytest
 
-from t2t_repro.decoding.ability import Ability
 from t2t_repro.decoding.decode import ModelEngine
 from t2t_repro.decoding.engine import Search, Sentences
 from t2t_repro.decoding.request import ENGINES
-from t2t_repro.decoding.settings import DecodeHParams
-from t2t_repro.errors import UserError
+from t2t_repro.decoding.settings import Ability, DecodeHParams
 from t2t_repro.interop import ctranslate2_engine, engines, saved_model
 
 
@@ -23,7 +21,7 @@ def test_the_model_itself_can_do_all_and_ctranslate2_search():
 
 
 @pytest.mark.slow
-def test_an_export_decodes_as_its_model_and_refuses_what_it_cannot(small):
+def test_an_export_decodes_as_its_model(small):
     model, encoders, folder = small
     texts = [encoders["inputs"].encode(text) for text in ("abba", "ab")]
     inputs = np.array([ids + [1] + [0] * (5 - len(ids)) for ids in texts])
@@ -37,8 +35,6 @@ def test_an_export_decodes_as_its_model_and_refuses_what_it_cannot(small):
     assert not ids[:, :, length:].any() and not its_ids[:, :, length:].any()
     np.testing.assert_allclose(its_scores, scores, atol=1e-4)
     assert engine.fingerprint == saved_model.SavedModelEngine(folder).fingerprint
-    with pytest.raises(UserError, match="--t2t_ex"):
-        engine.decode(sentences, Search(2, per_sentence=False))
 
 
 def test_who_decodes_beside_another_waits_for_the_model_that_it_writes(tmp_path, monkeypatch):

@@ -24,7 +24,7 @@ def test_the_quality_of_another_form(make_model, encoders, capsys):
     class Nothing(Engine):
         fingerprint = "nothing"
 
-        def _decode(self, sentences, search):
+        def decode(self, sentences, search):
             count = len(sentences)
             return np.ones((count, 1, 1), "int32"), np.zeros((count, 1), "float32")
 
@@ -36,9 +36,9 @@ def test_the_quality_of_another_form(make_model, encoders, capsys):
     widths = []
 
     class Seeing(Nothing):
-        def _decode(self, sentences, search):
+        def decode(self, sentences, search):
             widths.append(sentences.inputs.shape[1])
-            return super()._decode(sentences, search)
+            return super().decode(sentences, search)
 
     cut = dataclasses.replace(settings, max_input_size=3)
     quality.compare(model, Seeing(), encoders, long, cut)

@@ -10,10 +10,9 @@ import pytest
 
 from t2t_repro import registry
 from t2t_repro.config import HParams
-from t2t_repro.decoding.ability import Ability
 from t2t_repro.decoding.decode import ModelEngine, decode
 from t2t_repro.decoding.ensemble import Ensemble
-from t2t_repro.decoding.settings import DecodeHParams
+from t2t_repro.decoding.settings import Ability, DecodeHParams
 from t2t_repro.decoding.translate import Translator
 from t2t_repro.errors import UserError
 from t2t_repro.interop import tensor2tensor

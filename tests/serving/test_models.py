@@ -66,7 +66,7 @@ class Reversing(Engine):
 
     fingerprint = "reversing"
 
-    def _decode(self, sentences, search):
+    def decode(self, sentences, search):
         count = search.top_beams
         ids = np.zeros((len(sentences), count, sentences.inputs.shape[1] + 1), "int32")
         for i, row in enumerate(sentences.inputs):
