@@ -72,6 +72,7 @@ def export(
     kept = tf.Module(name="translator")
     kept.weights = served.weights
     kept.resources = [*served.source.resources, *served.target.resources]
+    kept.tokens, kept.target_tokens = served.tokens, served.target_tokens
     with writing_folder(path) as unfinished, system_errors(path):
         tf.saved_model.save(kept, os.fspath(unfinished), signatures)
         for file in vocabularies:
@@ -162,7 +163,7 @@ def repeat(folder: pathlib.Path, found: provenance.Provenance) -> provenance.Tra
 
 
 class SavedModelEngine(Engine):
-    """Decodes with a SavedModel.
+    """Decodes with a SavedModel: the best translation of each sentence.
 
     Limits, beam size and alpha are those of the export, whatever the caller asks for.
 
@@ -174,7 +175,7 @@ class SavedModelEngine(Engine):
     def __init__(self, path: str | os.PathLike, learned_positions: int | None = None):
         self.learned_positions, self._path = learned_positions, pathlib.Path(path)
         self._loaded = tf.saved_model.load(os.fspath(path))  # kept: it owns the variables
-        self._search = self._loaded.signatures["token_ids"]
+        self._search = self._loaded.signatures["tf_example"]
 
     @property
     def fingerprint(self) -> str:
@@ -184,6 +185,12 @@ class SavedModelEngine(Engine):
         return digest.hexdigest()
 
     def decode(self, sentences: Sentences, search: Search = USUAL) -> tuple[np.ndarray, np.ndarray]:
-        beams = self._search(inputs=tf.constant(sentences.inputs))
-        ids, scores = beams["ids"].numpy(), beams["scores"].numpy()
-        return ids[:, : search.top_beams], scores[:, : search.top_beams]
+        examples = [_example([i for i in row if i]) for row in sentences.inputs.tolist()]
+        best = self._search(input=tf.constant(examples, tf.string))
+        return best["outputs"].numpy()[:, None], best["scores"].numpy()[:, None]
+
+
+def _example(ids: list[int]) -> bytes:
+    example = tf.train.Example()
+    example.features.feature["inputs"].int64_list.value.extend(ids)
+    return example.SerializeToString()

@@ -68,7 +68,6 @@ def readme(
         extra_length=settings.extra_length,
         ids=ids,
         longest=served.longest,
-        most_extra=served.most_extra,
         or_attention=" or `attention`" if draws else "",
         path=path.resolve(),
         source=source,
@@ -87,10 +86,6 @@ def _bodies(ids: list[int], source: str, target: str) -> list[dict[str, Any]]:
     rows: dict[str, dict[str, Any]] = {
         "text": {"inputs": source},
         "best": {"inputs": source},
-        "translate": {"inputs": source, "alpha": 1.0, "extra_length": 20},
-        "tokens": {"inputs": source},
-        "target_tokens": {"targets": target},
-        "token_ids": {"inputs": ids},
         "score": {"inputs": source, "targets": target},
         "attention": {"inputs": source, "targets": target},
         "tf_example": {"input": serialized},

@@ -17,7 +17,7 @@ import tensorflow as tf
 from t2t_repro.decoding import graph_search
 from t2t_repro.decoding.beam_search import Rules
 from t2t_repro.decoding.pairs import BATCH_TOKENS
-from t2t_repro.decoding.settings import LARGEST_ALPHA, LONGEST_INPUT, DecodeHParams
+from t2t_repro.decoding.settings import LONGEST_INPUT, DecodeHParams
 from t2t_repro.errors import UserError
 from t2t_repro.text import graph
 from t2t_repro.text.encoders import EOS_ID
@@ -35,8 +35,6 @@ def _strings(name: str = "inputs") -> tf.TensorSpec:
 
 
 _IDS = tf.TensorSpec([None, None], tf.int32, "inputs")
-_ALPHA = tf.TensorSpec([None], tf.float32, "alpha")
-_EXTRA = tf.TensorSpec([None], tf.int32, "extra_length")
 _LENGTHS = tf.TensorSpec([None], tf.int32, "lengths")
 
 
@@ -70,7 +68,6 @@ class Served:
         self._most = model.learned_positions
         limit = settings.max_input_size if settings.max_input_size > 0 else LONGEST_INPUT
         self.longest = limit if self._most is None else min(limit, self._most)
-        self.most_extra = max(settings.extra_length, LONGEST_INPUT)
         self.weights = [_stored(variable, storage) for variable in model.variables]
         self.source = self.target = graph.of(encoders["inputs"])
         if encoders["targets"] is not encoders["inputs"]:
@@ -79,9 +76,8 @@ class Served:
     @property
     def names(self) -> tuple[str, ...]:
         """What is served: `attention` only by a model that ever has its weights whole."""
-        counts, ids = ("tokens", "target_tokens"), ("token_ids", "tf_example")
         attention = () if self._model.hparams.attention_chunk_size else ("attention",)
-        return ("text", "best", "translate", *counts, *ids, "score", *attention)
+        return ("text", "best", "tf_example", "score", *attention)
 
     def signatures(self, t2t_serving: bool = False) -> dict[str, Any]:
         """Returns the functions by the names under which they are served.
@@ -94,7 +90,7 @@ class Served:
 
     @_shared(_strings())
     def text(self, inputs):
-        """Translates with the alpha and the extra length that were exported.
+        """Translates.
 
         Args:
             inputs: string (B,).
@@ -103,8 +99,10 @@ class Served:
             {"outputs": string (B,), the best translations; "scores": float32 (B,), theirs;
             "beams": string (B, K), all, best first; "beam_scores": float32 (B, K)}.
         """
-        ids, lengths = self._source_ids(inputs)
-        return self._translations(*self._search(*self._cut(ids, lengths), *self._usual(inputs)))
+        ids, scores = self._search(*self._cut(*self._source_ids(inputs)))
+        texts = tf.reshape(self._texts(_rows(ids)), [-1, self._rules.beam_size])
+        best = {"outputs": texts[:, 0], "scores": scores[:, 0]}
+        return {**best, "beams": texts, "beam_scores": scores}
 
     @_shared(_strings())
     def best(self, inputs):
@@ -112,51 +110,8 @@ class Served:
 
         A search ends as soon as none that it has begun can become better than the best.
         """
-        ids, lengths = self._source_ids(inputs)
-        ids, scores = self._search_best(*self._cut(ids, lengths), *self._usual(inputs))
+        ids, scores = self._search_best(*self._cut(*self._source_ids(inputs)))
         return {"outputs": self._texts(ids[:, 0]), "scores": scores[:, 0]}
-
-    @_shared(_strings(), _ALPHA, _EXTRA)
-    def translate(self, inputs, alpha, extra_length):
-        """As `text`, with alpha float32 and extra_length int32 of each string: (B,), or (1,)."""
-        right = (alpha >= 0) & (alpha <= LARGEST_ALPHA)
-        alpha = _expect(right, f"Expected alpha from 0 to {LARGEST_ALPHA}.", alpha, alpha)
-        right = (extra_length >= 0) & (extra_length <= self.most_extra)
-        message = f"Expected extra_length from 0 to {self.most_extra}."
-        extra_length = _expect(right, message, extra_length, extra_length)
-        for name, value in (("alpha", alpha), ("extra_length", extra_length)):
-            right = (tf.size(value) == 1) | (tf.size(value) == tf.size(inputs))
-            message = f"Expected one {name}, or one for each of the inputs."
-            inputs = _expect(right, message, tf.shape(value), inputs)
-        ids, lengths = self._source_ids(inputs)
-        asked = (tf.broadcast_to(x, tf.shape(inputs)) for x in (alpha, extra_length))
-        return self._translations(*self._search(*self._cut(ids, lengths), *asked))
-
-    @_shared(_strings())
-    def tokens(self, inputs):
-        """How long texts (B,) are: {"tokens": int32 (B,)}, their ends included, and nothing cut."""
-        return {"tokens": self._source_ids(inputs)[1]}
-
-    @_shared(_strings("targets"))
-    def target_tokens(self, targets):
-        """As `tokens`, of translations, which may have a vocabulary of their own."""
-        return {"tokens": self._target_ids(targets)[1]}
-
-    @_shared(_IDS)
-    def token_ids(self, inputs):
-        """Translates ids.
-
-        Args:
-            inputs: int32 (B, S), each row ended by 1. What stands behind it does not count:
-                TensorFlow Serving, where it joins requests, pads a row with its first id.
-
-        Returns:
-            {"ids": int32 (B, K, L), ended by 1 and padded with 0; "scores": float32 (B, K)}.
-        """
-        behind = tf.cumsum(tf.cast(inputs == EOS_ID, tf.int32), axis=1, exclusive=True) > 0
-        inputs = tf.where(behind, 0, inputs)
-        ids, scores = self._search(*self._checked(inputs), *self._usual(inputs))
-        return {"ids": ids, "scores": scores}
 
     @_shared(_strings("input"))
     def tf_example(self, examples):
@@ -169,8 +124,10 @@ class Served:
             {"outputs": int32 (B, L), the best ids, padded with 0; "scores": float32 (B,)}.
         """
         parsed = tf.io.parse_example(examples, {"inputs": tf.io.RaggedFeature(tf.int64)})
-        ids = self._checked(parsed["inputs"].to_tensor())
-        ids, scores = self._search_best(*ids, *self._usual(examples))
+        ids = parsed["inputs"].to_tensor()
+        known = (ids >= 0) & (ids < self._vocab_size)
+        ids = _expect(known, f"Expected ids from 0 to {self._vocab_size - 1}.", ids, ids)
+        ids, scores = self._search_best(*self._cut(tf.cast(ids, tf.int32), _lengths(ids)))
         return {"outputs": ids[:, 0], "scores": scores[:, 0]}
 
     @_shared(_strings(), _strings("targets"))
@@ -228,6 +185,19 @@ class Served:
     # --- from texts or ids to what the model takes ----------------------------------------------
 
     @_shared(_strings())
+    def tokens(self, texts):
+        """How long texts (B,) are: int32 (B,), their ends included, and nothing cut.
+
+        This and the next one are no signatures, but functions of what `tf.saved_model.load` gives.
+        """
+        return self._source_ids(texts)[1]
+
+    @_shared(_strings())
+    def target_tokens(self, texts):
+        """As `tokens`, of translations, which may have a vocabulary of their own."""
+        return self._target_ids(texts)[1]
+
+    @_shared(_strings())
     def _source_ids(self, texts):
         return self._encode(self.source, texts)
 
@@ -243,12 +213,6 @@ class Served:
         end = tf.fill([tf.shape(texts)[0], 1], EOS_ID)
         ids = tf.concat([subwords.encode(graph.strip(texts)), end], axis=1)
         return ids[:, : self.longest].to_tensor(), tf.cast(ids.row_lengths(), tf.int32)
-
-    def _checked(self, ids):
-        """Ids int32 (B, S) and lengths (B,) to search with, of ids (B, S) that a client made."""
-        known = (ids >= 0) & (ids < self._vocab_size)
-        ids = _expect(known, f"Expected ids from 0 to {self._vocab_size - 1}.", ids, ids)
-        return self._cut(tf.cast(ids, tf.int32), _lengths(ids))
 
     def _cut(self, ids, lengths):
         """The ids (B, S) of at most the longest input; what is cut gets its end."""
@@ -269,11 +233,6 @@ class Served:
             sources = _expect(of_side <= self.longest, message, of_side, sources)
         return sources, ids, lengths
 
-    def _usual(self, rows):
-        """The alpha and the extra length that were exported, for each of the rows."""
-        count = tf.shape(rows)[:1]
-        return tf.fill(count, self._settings.alpha), tf.fill(count, self._settings.extra_length)
-
     # --- what the model does --------------------------------------------------------------------
 
     def _weights(self) -> keras.StatelessScope:
@@ -282,22 +241,23 @@ class Served:
         read = [(own, tf.cast(tf.convert_to_tensor(kept), own.dtype)) for own, kept in pairs]
         return keras.StatelessScope(read)
 
-    @_shared(_IDS, _LENGTHS, _ALPHA, _EXTRA)
-    def _search(self, inputs, lengths, alpha, extra_length):
+    @_shared(_IDS, _LENGTHS)
+    def _search(self, inputs, lengths):
         """ids (B, K, L) and scores (B, K) of the beams; L is the longest hypothesis."""
-        return self._searched(self._rules, inputs, lengths, alpha, extra_length)
+        return self._searched(self._rules, inputs, lengths)
 
-    @_shared(_IDS, _LENGTHS, _ALPHA, _EXTRA)
-    def _search_best(self, inputs, lengths, alpha, extra_length):
+    @_shared(_IDS, _LENGTHS)
+    def _search_best(self, inputs, lengths):
         """As `_search`, of which the first beam counts."""
         if self._rules.greedy:  # there is no other
-            return self._search(inputs, lengths, alpha, extra_length)
+            return self._search(inputs, lengths)
         rules = dataclasses.replace(self._rules, stop_early=True)
-        ids, scores = self._searched(rules, inputs, lengths, alpha, extra_length)
+        ids, scores = self._searched(rules, inputs, lengths)
         return ids[:, :1], scores[:, :1]
 
-    def _searched(self, rules: Rules, inputs, lengths, alpha, extra_length):
-        limits = lengths + extra_length
+    def _searched(self, rules: Rules, inputs, lengths):
+        limits = lengths + self._settings.extra_length
+        alpha = tf.constant(self._settings.alpha, tf.float32)
         if self._most is not None:
             limits = tf.minimum(limits, self._most)
         # An empty text has an empty translation.
@@ -341,12 +301,6 @@ class Served:
         last = weights[f"decoder/layer_{len(model.decoder.layers) - 1}/encdec_attention"]
         both = (targets != 0)[:, :, None] & (inputs != 0)[:, None, :]
         return tf.where(both, tf.reduce_mean(last, axis=1), 0.0)
-
-    def _translations(self, ids, scores):
-        """What `text` and `translate` answer."""
-        texts = tf.reshape(self._texts(_rows(ids)), [-1, self._rules.beam_size])
-        best = {"outputs": texts[:, 0], "scores": scores[:, 0]}
-        return {**best, "beams": texts, "beam_scores": scores}
 
     @_shared(_IDS)
     def _texts(self, ids):

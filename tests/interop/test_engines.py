@@ -26,10 +26,10 @@ def test_an_export_decodes_as_its_model(small):
     texts = [encoders["inputs"].encode(text) for text in ("abba", "ab")]
     inputs = np.array([ids + [1] + [0] * (5 - len(ids)) for ids in texts])
     lengths = (inputs != 0).sum(axis=1)
-    sentences, search = Sentences(inputs, lengths + 9), Search(2, 0.6, top_beams=2)
-    ids, scores = ModelEngine(model).decode(sentences, search)
+    sentences = Sentences(inputs, lengths + 9)
+    ids, scores = ModelEngine(model).decode(sentences, Search(2, 0.6))
     engine = saved_model.SavedModelEngine(folder)
-    its_ids, its_scores = engine.decode(sentences, search)
+    its_ids, its_scores = engine.decode(sentences)
     length = min(ids.shape[2], its_ids.shape[2])
     np.testing.assert_array_equal(its_ids[:, :, :length], ids[:, :, :length])
     assert not ids[:, :, length:].any() and not its_ids[:, :, length:].any()

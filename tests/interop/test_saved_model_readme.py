@@ -12,7 +12,7 @@ SOURCE, TARGET = 'Da\'s "ein" 😀 {Hund} \\.', "It's a dog $HOME."
 
 
 def text_of(path, settings):
-    served = types.SimpleNamespace(names=("text", "score"), longest=80, most_extra=9)
+    served = types.SimpleNamespace(names=("text", "score"), longest=80)
     encoder = types.SimpleNamespace(encode=lambda text: [7, len(text)])
     return readme(path, served, encoder, settings, "float32", False, (SOURCE, TARGET))
 

@@ -35,27 +35,6 @@ def signatures(loaded):
     return loaded.signatures
 
 
-def padded(rows):
-    ids = np.zeros((len(rows), max(map(len, rows))), "int32")
-    for row, values in zip(ids, rows, strict=True):
-        row[: len(values)] = values
-    return ids
-
-
-def test_token_ids_equal_decode(small, signatures):
-    model, encoders, _ = small
-    rows = [[*encoders["inputs"].encode(text), 1] for text in TEXTS[:7] if text.strip()]
-    inputs = padded(rows)
-    answer = signatures["token_ids"](inputs=tf.constant(inputs))
-    limits = [len(row) + EXTRA for row in rows]
-    ids, scores = ModelEngine(model).decode(Sentences(inputs, limits), Search(2, 0.6, top_beams=2))
-    width = answer["ids"].shape[2]
-    assert answer["ids"].dtype == tf.int32 and not ids[:, :, width:].any()
-    real = scores > FILLER
-    np.testing.assert_array_equal(answer["ids"].numpy()[real], ids[:, :, :width][real])
-    np.testing.assert_allclose(answer["scores"].numpy()[real], scores[real], rtol=2e-4, atol=2e-4)
-
-
 def test_the_best_alone_is_the_first_of_all(signatures):
     texts = tf.constant(TEXTS[:7])
     best, all_beams = (signatures[name](inputs=texts) for name in ("best", "text"))
@@ -64,9 +43,9 @@ def test_the_best_alone_is_the_first_of_all(signatures):
     np.testing.assert_allclose(best["scores"], all_beams["scores"], rtol=1e-5)
 
 
-def test_tokens_are_counted_before_any_is_cut(small, signatures):
+def test_tokens_are_counted_before_any_is_cut(small, loaded):
     encoder = small[1]["inputs"]
-    counts = signatures["tokens"](inputs=tf.constant(TEXTS))["tokens"].numpy()
+    counts = loaded.tokens(tf.constant(TEXTS)).numpy()
     assert counts.tolist() == [len(encoder.encode(text.strip())) + 1 for text in TEXTS]
     assert max(counts) > LONGEST
 
@@ -76,84 +55,22 @@ def test_targets_are_counted_in_their_own_vocabulary(make_model, encoders):
     both = {"inputs": encoders["inputs"], "targets": shorter}
     served = Served(make_model(), both, DecodeHParams())
     for call, side in ((served.tokens, "inputs"), (served.target_tokens, "targets")):
-        counts = call(tf.constant(TEXTS))["tokens"].numpy().tolist()
+        counts = call(tf.constant(TEXTS)).numpy().tolist()
         assert counts == [len(both[side].encode(text.strip())) + 1 for text in TEXTS]
     assert len(shorter.encode("ab cd")) > len(encoders["inputs"].encode("ab cd"))
-
-
-def test_what_stands_behind_the_end_is_padding(signatures):
-    """As TensorFlow Serving pads, where it joins requests: with the first id of the row."""
-    rows = [[[14, 19, 15, 1], [17, 1, pad, pad]] for pad in (0, 17)]
-    first, second = (signatures["token_ids"](inputs=tf.constant(ids)) for ids in rows)
-    for name, value in first.items():
-        np.testing.assert_array_equal(value, second[name])
-
-
-@pytest.mark.parametrize("ids", [np.zeros((0, 0)), np.zeros((2, 0)), [[1, 0], [0, 0]]])
-def test_nothing_translates_to_nothing(signatures, ids):
-    answer = signatures["token_ids"](inputs=tf.constant(ids, tf.int32))
-    assert answer["ids"].shape == (len(ids), 2, 0)
-    assert answer["scores"].shape == (len(ids), 2)
 
 
 def test_long_ids_are_cut_as_the_decoder_cuts_them(signatures):
     row = [*range(8, 20)] * 8  # 96 tokens and no end
     cut = [*row[: LONGEST - 1], 1]
     whole, part, unended = (
-        signatures["token_ids"](inputs=tf.constant(padded([ids, [9, 1]])))["ids"].numpy()
+        signatures["tf_example"](input=tf.constant([example(ids), example([9, 1])]))[
+            "outputs"
+        ].numpy()
         for ids in (row, cut, row[: LONGEST - 1])
     )
     np.testing.assert_array_equal(whole, part)
     assert not np.array_equal(part, unended)
-
-
-@pytest.mark.slow
-def test_each_text_of_a_request_has_its_own_alpha_and_extra_length(small, signatures):
-    model, encoders, _ = small
-    texts, alphas, extras = TEXTS[:7], [0.0, 0.6, 1.0, 2.0, 0.5, 4.0, 1.5], [4, 0, 1, 9, 30, 5, 12]
-    answer = signatures["translate"](
-        inputs=tf.constant(texts), alpha=tf.constant(alphas), extra_length=tf.constant(extras)
-    )
-    for i, (text, alpha, extra) in enumerate(zip(texts, alphas, extras, strict=True)):
-        given = {"alpha": alpha, "extra_length": extra, "return_beams": True}
-        settings = DecodeHParams(beam_size=2, max_input_size=LONGEST, **given)
-        (row,) = Translator(ModelEngine(model), encoders, settings).translate_lines([text])
-        real = [h for h in row if h.score > FILLER]
-        beams = [beam.decode() for beam in answer["beams"][i].numpy()[: len(real)]]
-        assert beams == [one_line(h.text) for h in real]
-        scores = answer["beam_scores"][i].numpy()[: len(real)]
-        np.testing.assert_allclose(scores, [h.score for h in real], rtol=2e-4, atol=2e-4)
-
-
-@pytest.mark.slow
-def test_one_alpha_does_for_all_and_what_was_exported_is_the_default(signatures):
-    texts = tf.constant(TEXTS)
-    one = signatures["translate"](
-        inputs=texts, alpha=tf.constant([0.6]), extra_length=tf.constant([EXTRA])
-    )
-    for name, value in signatures["text"](inputs=texts).items():
-        np.testing.assert_array_equal(one[name], value)
-
-
-@pytest.mark.parametrize(
-    "alpha, extra, message",
-    [
-        (-0.1, 3, "Expected alpha from 0 to 10.0. Received:"),
-        (10.5, 3, "Expected alpha from 0 to 10.0. Received:"),
-        (float("nan"), 3, "Expected alpha from 0 to 10.0. Received:"),
-        ([0.6, 0.5], 3, r"Expected one alpha, or one for each of the inputs. Received:\] \[2\]"),
-        (0.6, [1, 2, 3], r"Expected one extra_length, or one for each .* Received:\] \[3\]"),
-        (0.6, -1, "Expected extra_length from 0 to 1024. Received:"),
-        (0.6, 2**31 - 1, "Expected extra_length from 0 to 1024. Received:"),
-    ],
-)
-def test_what_a_request_may_not_ask_for(signatures, alpha, extra, message):
-    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
-        signatures["translate"](
-            inputs=tf.constant(["a"] * 4),
-            alpha=tf.constant(np.ravel(alpha), tf.float32),
-            extra_length=tf.constant(np.ravel(extra), tf.int32),
-        )
 
 
 @pytest.mark.slow
@@ -239,7 +156,7 @@ def test_the_python_calls_of_the_readme_run(small, loaded, monkeypatch, capsys):
     monkeypatch.setattr(tf.saved_model, "load", {str(path): loaded}.__getitem__)
     code = (path / "README.md").read_text().partition("```python\n")[2].partition("```")[0]
     exec(compile(code, "README.md", "exec"), {})
-    assert capsys.readouterr().out.count("tf.Tensor") == 7
+    assert capsys.readouterr().out.count("tf.Tensor") == 4
 
 
 @pytest.mark.slow
