@@ -37,7 +37,7 @@ CUDA_REQUIREMENTS = ["tensorflow[and-cuda]>=2.21,<2.22"]  # NVIDIA's libraries, 
 BEAM_REQUIREMENTS = ["apache-beam>=2.70,<3"]  # t2t-datagen --runner
 
 SERVER_REQUIREMENTS = [  # t2t-server
-    "starlette>=1.0,<2",
+    "fastapi>=0.120,<1",
     "uvicorn>=0.40,<1",
     "prometheus-client>=0.20,<1",
     "sentencex>=1.0,<2",  # splits a text into sentences

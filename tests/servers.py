@@ -13,7 +13,7 @@ from t2t_repro.bin import server
 from t2t_repro.serving import exported, models
 
 class Reversing:
-    sha256, beam_size, alpha, any_alpha, has_attention, longest = "none", 1, 0.6, False, False, 99
+    sha256, beam_size, alpha, has_attention, longest = "none", 1, 0.6, False, 99
     counts_at_once = False
 
     def __init__(self, path):

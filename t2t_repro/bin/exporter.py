@@ -6,9 +6,8 @@ writes RUN/export/STEP from the newest checkpoint: raw text in, raw text out. It
 TensorFlow and tensorflow-text are, in TensorFlow Serving too, without t2t_repro; its README.md has
 the calls. Its translations are those of t2t-decoder; of a parsing problem of subwords (wsj_parsing,
 wsj_parsing4k) it gives the tags, which t2t-decoder reads as trees.
---decode_hparams="beam_size=4,alpha=0.6,extra_length=100" is fixed in it, but a request may name its
-own alpha and extra_length. --quantize=float16 halves its size, and prints what that costs in BLEU
-on the dev split. docs/serving.md has more.
+--decode_hparams="beam_size=4,alpha=0.6,extra_length=100" is fixed in it. --quantize=float16 halves
+its size, and prints what that costs in BLEU on the dev split. docs/serving.md has more.
 
     t2t-exporter --output_dir=RUN --format=ctranslate2 --quantize=int8 --max_bleu_drop=0.5
 

@@ -41,11 +41,6 @@ def define_flags(f: flags.FlagValues) -> None:
         ("max_queue", 256, "Sentences that wait; beyond, 503."),
         ("max_sentences", 64, "Sentences or texts in a request; beyond, 413."),
         ("max_body_bytes", 1_000_000, "Bytes in a request; beyond, 413."),
-        (
-            "max_connections",
-            500,
-            "Connections at once; beyond, the idlest is cut off; where none is idle, 503.",
-        ),
     ):
         least, most = (0, 3_600_000) if name == "batch_timeout_ms" else (1, None)
         flags.DEFINE_integer(
@@ -55,10 +50,6 @@ def define_flags(f: flags.FlagValues) -> None:
     flags.DEFINE_integer("max_sentence_tokens", None, text, lower_bound=1, flag_values=f)
     text = "Seconds within which a request must arrive (408), and then its answer be found (504)."
     flags.DEFINE_float("timeout_s", 30.0, text, 0.1, 24 * 3600.0, flag_values=f)
-    text = "Append a line of JSON for each answer to this file, without texts."
-    flags.DEFINE_string("request_log", None, text, flag_values=f)
-    text = "Write into --request_log what was asked and answered, too."
-    flags.DEFINE_bool("log_texts", False, text, flag_values=f)
     text = "Your own package of problems: CTranslate2 needs that of a problem of your own."
     flags.DEFINE_string("t2t_usr_dir", None, text, flag_values=f)
 
@@ -101,9 +92,9 @@ def check_installed() -> None:
         UserError: naming the extra.
     """
     try:
+        import fastapi  # noqa: F401
         import prometheus_client  # noqa: F401
         import sentencex  # noqa: F401
-        import starlette  # noqa: F401
         import uvicorn  # noqa: F401
     except ImportError as error:
         raise UserError(

@@ -9,7 +9,6 @@ that is true; whatever lies behind its counts is cut off.
 import contextlib
 import dataclasses
 import errno
-import fcntl
 import json
 import os
 import pathlib
@@ -17,7 +16,6 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, BinaryIO, TextIO
 
 from t2t_repro import schema
-from t2t_repro.errors import UserError
 from t2t_repro.files import INCOMPLETE, behind_links, is_stream, naming, writing
 
 JOURNAL = INCOMPLETE + ".json"  # behind the name of the first file
@@ -37,9 +35,6 @@ def growing(
         job: all that decides what the files will hold, as JSON can say it. What an earlier call
             has left counts only if it did the same job.
         report: is told why remains do not count.
-
-    Raises:
-        UserError: if another process writes the same files.
     """
     with contextlib.ExitStack() as stack:
         if any(map(is_stream, paths)):
@@ -54,22 +49,6 @@ def growing(
                 files.remove()
             raise
         files.finish()
-
-
-def job_of(path: str | os.PathLike) -> dict[str, Any]:
-    """Returns the job that the remains of a file belong to; {} where there are none."""
-    if is_stream(path):
-        return {}
-    try:
-        return schema.read(GrowingFiles([path], {}).journal, _Told).job
-    except (ValueError, FileNotFoundError):
-        return {}
-
-
-def as_read(job: dict[str, Any]) -> dict[str, Any]:
-    """Returns a job as a journal has it: tuples become lists."""
-    read: dict[str, Any] = json.loads(json.dumps(job))
-    return read
 
 
 class Streams:
@@ -99,7 +78,7 @@ class GrowingFiles:
         self.unfinished = [path.with_name(path.name + INCOMPLETE) for path in self.paths]
         self.journal = self.paths[0].with_name(self.paths[0].name + JOURNAL)
         self.lines, self.state = 0, None  # type: int, Any
-        self._job = as_read(job)
+        self._job: dict[str, Any] = json.loads(json.dumps(job))  # tuples become lists
         self._sizes = [0] * len(self.paths)
         self._whole = False
         self._files: list[BinaryIO] = []
@@ -110,24 +89,12 @@ class GrowingFiles:
             if path.is_dir():  # found before the work is done, not after it
                 raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
             path.parent.mkdir(parents=True, exist_ok=True)
-        files: list[BinaryIO] = []
-        try:
-            for path in self.unfinished:  # each: another job may have one of the others
-                files.append(_alone(path, stack))
-        except UserError:
-            for path, file in zip(self.unfinished, files, strict=False):
-                if file.tell() == 0:
-                    path.unlink()
-            raise
-        reason = self._read_journal()  # nobody else writes it any more
+        reason = self._read_journal()
         if reason:
             report(f"{self.unfinished[0]} is of no use, {reason}. Beginning anew.")
         if self._whole:
-            for path, size in zip(self.unfinished, self._sizes, strict=True):
-                if _size(path) < size:  # it had its name already
-                    path.unlink()
             return
-        self._files = files
+        self._files = [stack.enter_context(open(path, "ab")) for path in self.unfinished]
         for file, size in zip(self._files, self._sizes, strict=True):
             file.truncate(size)
         self._write_journal()
@@ -200,44 +167,6 @@ class _Told:
     state: Any
     whole: bool
 
-    def __post_init__(self) -> None:
-        if min([self.lines, *self.bytes]) < 0:
-            raise ValueError(f"Expected counts of at least 0. Received: {self}.")
-
 
 def _size(path: pathlib.Path) -> int:
     return path.stat().st_size if path.exists() else -1
-
-
-@contextlib.contextmanager
-def _closing(path: pathlib.Path, file: BinaryIO) -> Iterator[BinaryIO]:
-    """Closes a file; on a full disk that fails as the writing did, and what is raised is this."""
-    try:
-        yield file
-    finally:
-        with naming(path):
-            file.close()
-
-
-def _alone(path: pathlib.Path, stack: contextlib.ExitStack) -> BinaryIO:
-    """Opens a file, which `stack` closes; until then other processes are kept out.
-
-    A file system without locks keeps nobody out.
-
-    Raises:
-        UserError: if another process writes it.
-    """
-    while True:
-        file = stack.enter_context(_closing(path, open(path, "ab")))
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise UserError(
-                f"Expected no other program that writes {path}. Received: one that does. Wait for "
-                "it or stop it, or name another file."
-            ) from error
-        except OSError:
-            return file
-        # Otherwise it was another's, who has renamed it meanwhile.
-        if path.exists() and os.path.samestat(os.fstat(file.fileno()), path.stat()):
-            return file

@@ -207,7 +207,14 @@ class DecodeRequest:
 
 
 _WANTED = ("decode_from_file", "score_file", "decode_interactive")
-_NAMING = (*_READ, "ensemble", "decode_to_file", "decode_json_file", "checkpoint_path", "engine_dir")
+_NAMING = (
+    *_READ,
+    "ensemble",
+    "decode_to_file",
+    "decode_json_file",
+    "checkpoint_path",
+    "engine_dir",
+)
 # Flags that are for some of what may be decoded: for which.
 _OF_SOME = {
     "decode_to_file": ("", "--decode_from_file", "--score_file"),

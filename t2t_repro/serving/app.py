@@ -1,235 +1,181 @@
-"""The ASGI application: who asks what, and in which form the answer goes back."""
+"""The application: who asks what, and in which form the answer goes back."""
 
 import asyncio
 import contextlib
+import dataclasses
 import itertools
+import time
 from collections.abc import AsyncIterator, Sequence
 from importlib import resources
 from typing import Any
 
-from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect, Request
-from starlette.responses import HTMLResponse, JSONResponse, Response
-from starlette.routing import Route
+from fastapi import FastAPI, HTTPException, Request
+from fastapi.responses import HTMLResponse, JSONResponse, Response
+from starlette.datastructures import MutableHeaders
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from t2t_repro import __version__
 from t2t_repro.errors import UserError
 from t2t_repro.page_policy import page_policy
-from t2t_repro.serving import libretranslate, openapi
+from t2t_repro.serving import libretranslate, schemas
 from t2t_repro.serving.batching import Batcher, Closed, Compute, QueueFull
 from t2t_repro.serving.exported import Question
 from t2t_repro.serving.metrics import Metrics
-from t2t_repro.serving.middleware import ABOUT, RETRY, Observed, SmallHeads, error_answer
 from t2t_repro.serving.models import ServedModel
-from t2t_repro.serving.request_log import RequestLog
-from t2t_repro.serving.requests import (
-    AttentionRequest,
-    Limits,
-    Refused,
-    TranslateRequest,
-    check_lengths,
-    json_object,
-)
-from t2t_repro.serving.sentences import Text, Translation
+from t2t_repro.serving.schemas import Limits
+from t2t_repro.serving.sentences import Text, Translation, Whole
 
 CLIENT_CLOSED = 499  # nobody reads it; the metrics count it
+_RETRY, _CLOSE = {"Retry-After": "1"}, {"Connection": "close"}
 
 
-def create(
-    models: Sequence[ServedModel],
-    limits: Limits,
-    log: RequestLog | None = None,
-    **batching: Any,
-) -> Starlette:
+def create(models: Sequence[ServedModel], limits: Limits, **batching: Any) -> FastAPI:
     """Returns the application; it computes until its lifespan ends.
 
     Args:
         models: what translates, the first where a request names none.
         limits: what is refused.
-        log: is told of each answer; None: there is none.
         batching: arguments of `Batcher`.
     """
-    log = log or RequestLog()
-    service = _Service(models, limits, batching, log.texts)
-    description = openapi.describe(models, limits)
+    service = _Service(models, limits, batching)
     page = resources.files("t2t_repro.serving").joinpath("page.html").read_text(encoding="utf-8")
 
-    async def show_page(request: Request) -> Response:
-        return HTMLResponse(page)
-
-    async def show_description(request: Request) -> Response:
-        return JSONResponse(description)
-
-    async def show_docs(request: Request) -> Response:
-        return HTMLResponse(openapi.page(description, str(request.base_url).rstrip("/")))
-
-    async def fail(request: Request, error: Exception) -> Response:
-        return error_answer(500, "The server failed; its log says why.")
-
-    async def refuse(request: Request, error: Exception) -> Response:
-        assert isinstance(error, Refused)
-        return error_answer(error.status, error.message, error.headers)
-
-    async def refuse_text(request: Request, error: Exception) -> Response:
-        return error_answer(400, str(error))
-
-    async def refuse_http(request: Request, error: Exception) -> Response:
-        assert isinstance(error, HTTPException)
-        paths = ", ".join(route.path for route in routes)
-        message = f"{error.detail}. This server has {paths}; docs/server.md describes them."
-        return error_answer(error.status_code, message, dict(error.headers or {}))
-
     @contextlib.asynccontextmanager
-    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         yield
         await asyncio.to_thread(service.batcher.close)
 
-    routes = [
-        Route("/", show_page),
-        Route("/translate", service.translate, methods=["POST"]),
-        Route("/languages", service.languages),
-        Route("/detect", service.detect, methods=["POST"]),
-        Route("/attention", service.attend, methods=["POST"]),
-        Route("/healthz", service.health),
-        Route("/metrics", service.show_metrics),
-        Route("/openapi.json", show_description),
-        Route("/docs", show_docs),
-    ]
-    app = Starlette(
-        routes=routes,
-        exception_handlers={
-            Refused: refuse,
-            UserError: refuse_text,  # of an encoder that knows some words alone
-            HTTPException: refuse_http,
-            Exception: fail,
-        },
-        lifespan=lifespan,
-    )
-    paths = frozenset(route.path for route in routes)
-    pages = page + openapi.page(description, "")
-    policy = page_policy(pages, "connect-src 'self'", "img-src data:", "frame-ancestors 'none'")
-    app.add_middleware(SmallHeads, most=limits.max_head_bytes)
-    app.add_middleware(Observed, metrics=service.metrics, log=log, paths=paths, policy=policy)
+    # The pages that FastAPI makes of openapi.json load scripts from elsewhere.
+    about: dict[str, Any] = {"title": "t2t_repro", "version": __version__}
+    app = FastAPI(**about, lifespan=lifespan, docs_url=None, redoc_url=None)
+
+    @app.get("/", response_class=HTMLResponse)
+    async def show_page() -> str:
+        return page
+
+    def post(path: str, does: Any, answer: Any, *bodies: Any) -> None:
+        """Adds a path that takes a body, JSON whatever its Content-Type says."""
+        each = [body.model_json_schema() for body in bodies]
+        content = {"application/json": {"schema": {"anyOf": each} if len(each) > 1 else each[0]}}
+        extra = {"requestBody": {"required": True, "content": content}}
+        described = {200: {"model": answer}}
+        app.post(path, responses=described, openapi_extra=extra, description=does.__doc__)(does)
+
+    post("/translate", service.translate, schemas.Translations, schemas.Translate, schemas.Libre)
+    post("/attention", service.attend, schemas.Looked, schemas.Attend)
+    post("/detect", service.detect, list[dict[str, Any]], schemas.Detect)
+    app.get("/languages")(service.languages)
+    app.get("/healthz")(service.health)
+    app.get("/metrics", response_class=Response)(service.show_metrics)
+
+    @app.exception_handler(Exception)
+    async def fail(request: Request, error: Exception) -> Response:
+        return JSONResponse({"error": "The server failed; its log says why."}, 500)
+
+    @app.exception_handler(UserError)  # of an encoder that knows some words alone
+    async def refuse_text(request: Request, error: UserError) -> Response:
+        return JSONResponse({"error": str(error)}, 400)
+
+    @app.exception_handler(404)
+    @app.exception_handler(405)
+    @app.exception_handler(HTTPException)
+    async def refuse(request: Request, error: HTTPException) -> Response:
+        return JSONResponse({"error": error.detail}, error.status_code, error.headers)
+
+    policy = page_policy(page, "connect-src 'self'", "img-src data:", "frame-ancestors 'none'")
+    app.add_middleware(_Observed, metrics=service.metrics, policy=policy)
     return app
 
 
 class _Service:
     """The endpoints."""
 
-    def __init__(
-        self,
-        models: Sequence[ServedModel],
-        limits: Limits,
-        batching: dict[str, Any],
-        log_texts: bool,
-    ):
-        self.models, self.limits, self._log_texts = models, limits, log_texts
+    def __init__(self, models: Sequence[ServedModel], limits: Limits, batching: dict[str, Any]):
+        self.models, self.limits = models, limits
         self.metrics = Metrics(lambda: len(self.batcher))
         compute: dict[str, Compute] = {}
         for served in models:
-            compute[f"translate {served.name}"] = served.model.translate
-            compute[f"translate {served.name}, best"] = served.model.translate
+            for kind in (f"translate {served.name}", f"translate {served.name}, best"):
+                compute[kind] = served.model.translate
             compute[f"attention {served.name}"] = served.model.attend
         self.batcher = Batcher(compute, observe=self.metrics.batch, **batching)
 
     async def translate(self, request: Request) -> Response:
-        body = await self._body(request)
-        values = libretranslate.form(body) or json_object(body)
+        """Translates texts, each line of them sentence by sentence; with "q" as LibreTranslate."""
+        values = schemas.values_of(await self._body(request))
         if "q" in values:
             return JSONResponse(await self._translate_libre(request, values))
-        asked = TranslateRequest.of(values, self.models, self.limits)
-        translated = await self._translate(
-            request, asked.served, asked.inputs, asked.n_best, asked.alpha
-        )
-        return JSONResponse(
-            {
-                "translations": [
-                    {
-                        **Translation.of_text(text, sentences).as_json(),
-                        "sentences": [sentence.as_json() for sentence in sentences],
-                    }
-                    for text, sentences in zip(asked.inputs, translated, strict=True)
-                ]
-            }
-        )
+        body: schemas.Translate = schemas.checked(schemas.Translate, values)
+        served = self._named(body.model)
+        if body.n_best > served.model.beam_size:
+            raise schemas.bad(f'"n_best" of at most {served.model.beam_size}, the model\'s beams')
+        texts = schemas.split_texts(body.inputs, served.source, self.limits, body.split)
+        translated = await self._translate(request, served, texts, body.n_best)
+        return JSONResponse({"translations": [dataclasses.asdict(each) for each in translated]})
 
     async def _translate_libre(self, request: Request, values: dict[str, Any]) -> dict[str, Any]:
         asked = await asyncio.to_thread(
             libretranslate.Asked.of, values, self.models, self.limits
         )  # the first text whose language is to be found waits for the identifier
-        translated = await self._translate(request, asked.served, asked.texts, asked.n_best)
-        return asked.answer(
-            [
-                Translation.of_text(text, sentences)
-                for text, sentences in zip(asked.texts, translated, strict=True)
-            ]
-        )
+        return asked.answer(await self._translate(request, asked.served, asked.texts, asked.n_best))
 
-    async def languages(self, request: Request) -> Response:
-        return JSONResponse(libretranslate.languages(self.models))
+    async def languages(self) -> list[dict[str, Any]]:
+        """Says what is translated into what, as LibreTranslate does."""
+        return libretranslate.languages(self.models)
 
     async def detect(self, request: Request) -> Response:
-        body = await self._body(request)
-        values = libretranslate.form(body) or json_object(body)
+        """Says in which of the served languages a text is, the likeliest first, in percent."""
+        values = schemas.values_of(await self._body(request))
         return JSONResponse(await asyncio.to_thread(libretranslate.detect, values, self.models))
 
+    def _named(self, name: str | None) -> ServedModel:
+        """The model that is asked for; the first where none is."""
+        for served in self.models:
+            if name in (None, served.name):
+                return served
+        raise schemas.bad(f'"model", one of {", ".join(each.name for each in self.models)}')
+
     async def _translate(
-        self,
-        request: Request,
-        served: ServedModel,
-        texts: list[Text],
-        n_best: int,
-        alpha: float | None = None,
-    ) -> list[list[Translation]]:
-        """The translations of the sentences of each text."""
+        self, request: Request, served: ServedModel, texts: list[Text], n_best: int
+    ) -> list[Whole]:
+        """The translation of each text."""
         sentences = [sentence for text in texts for sentence in text.sentences]
-        about = request.scope[ABOUT]
-        about |= {
-            "model": served.name,
-            "sentences": len(sentences),
-            "characters": sum(map(len, sentences)),
-        }
-        if self._log_texts:
-            about["inputs"] = [text.text for text in texts]
-        if not sentences:
-            return [[] for _ in texts]
-        tokens = await served.count_tokens(sentences)
-        check_lengths(tokens, self.limits.max_sentence_tokens)
-        beams = n_best > 1
-        questions = [Question(sentence, alpha, beams) for sentence in sentences]
-        kind = f"translate {served.name}{'' if beams else ', best'}"
-        answers = await self._compute(request, kind, questions, tokens)
-        translated = [
+        answers: list[Any] = []
+        if sentences:
+            tokens = await served.count_tokens(sentences)
+            schemas.check_lengths(tokens, self.limits.max_sentence_tokens)
+            beams = n_best > 1
+            questions = [Question(sentence, beams) for sentence in sentences]
+            kind = f"translate {served.name}{'' if beams else ', best'}"
+            answers = await self._compute(request, kind, questions, tokens)
+        rest = iter(
             Translation.of(sentence, hypotheses[:n_best])
             for sentence, hypotheses in zip(sentences, answers, strict=True)
+        )
+        return [
+            Whole.of_text(text, list(itertools.islice(rest, len(text.sentences)))) for text in texts
         ]
-        about["flags"] = list(itertools.chain.from_iterable(each.flags for each in translated))
-        for flag in about["flags"]:
-            self.metrics.flag(flag)
-        if self._log_texts:
-            about["translations"] = [each.translation for each in translated]
-        rest = iter(translated)
-        return [list(itertools.islice(rest, len(text.sentences))) for text in texts]
 
     async def attend(self, request: Request) -> Response:
-        asked = AttentionRequest.of(json_object(await self._body(request)), self.models)
-        model = asked.served.model
+        """Says what each token of a translation looks at: a weight for each source token."""
+        values = schemas.values_of(await self._body(request))
+        body: schemas.Attend = schemas.checked(schemas.Attend, values)
+        served = self._named(body.model)
+        model = served.model
         if not model.has_attention:
-            raise Refused(
-                501,
-                "Expected an export that draws attention. Received: one without the signature "
-                "'attention'. Export the run again, by --format=saved_model.",
-            )
-        (source,) = await asyncio.to_thread(model.count_tokens, [asked.inputs])
-        (target,) = await asyncio.to_thread(model.count_target_tokens, [asked.targets])
-        check_lengths([source], self.limits.max_sentence_tokens)
-        check_lengths([source, target], model.longest)
-        pair = (asked.inputs, asked.targets)
-        kind, length = f"attention {asked.served.name}", max(source, target)
+            raise HTTPException(501, "Expected a SavedModel with the signature 'attention'.")
+        (source,) = await asyncio.to_thread(model.count_tokens, [body.inputs])
+        (target,) = await asyncio.to_thread(model.count_target_tokens, [body.targets])
+        schemas.check_lengths([source], self.limits.max_sentence_tokens)
+        schemas.check_lengths([source, target], model.longest)
+        pair = (body.inputs, body.targets)
+        kind, length = f"attention {served.name}", max(source, target)
         (answer,) = await self._compute(request, kind, [pair], [length])
-        return JSONResponse({"input": asked.inputs, "translation": asked.targets, **vars(answer)})
+        return JSONResponse({"input": body.inputs, "translation": body.targets, **vars(answer)})
 
-    async def health(self, request: Request) -> Response:
+    async def health(self) -> JSONResponse:
+        """Says whether it works: 200, or 503 when it stops; and what it serves."""
         working = self.batcher.working
         about = {
             "status": "ok" if working else "stopping",
@@ -243,7 +189,6 @@ class _Service:
                     "step": served.record and served.record.step,
                     "beam_size": served.model.beam_size,
                     "alpha": served.model.alpha,
-                    "any_alpha": served.model.any_alpha,
                     "attention": served.model.has_attention,
                 }
                 for served in self.models
@@ -252,7 +197,8 @@ class _Service:
         }
         return JSONResponse(about, 200 if working else 503)
 
-    async def show_metrics(self, request: Request) -> Response:
+    async def show_metrics(self) -> Response:
+        """Shows metrics for Prometheus."""
         return Response(self.metrics.text(), media_type="text/plain; version=0.0.4")
 
     async def _body(self, request: Request) -> bytes:
@@ -269,14 +215,10 @@ class _Service:
                         return bytes(body)
         except TimeoutError as error:
             message = f"Expected the whole request within {self.limits.timeout_s:g} seconds."
-            raise Refused(408, message, {"Connection": "close"}) from error
+            raise HTTPException(408, message, _CLOSE) from error
         except ClientDisconnect as error:
-            raise Refused(CLIENT_CLOSED, "The client left.") from error
-        raise Refused(
-            413,
-            f"Expected a request of at most {most} bytes. Received: more. Send it in several.",
-            {"Connection": "close"},
-        )
+            raise HTTPException(CLIENT_CLOSED, "The client left.") from error
+        raise HTTPException(413, f"Expected a request of at most {most} bytes.", _CLOSE)
 
     async def _compute(
         self, request: Request, kind: str, payloads: Sequence[Any], tokens: list[int]
@@ -285,9 +227,10 @@ class _Service:
         try:
             futures = self.batcher.submit(kind, payloads, tokens)
         except QueueFull as error:
-            raise Refused(503, "Expected fewer requests at once: try again.", RETRY) from error
+            message = "Expected fewer requests at once: try again."
+            raise HTTPException(503, message, _RETRY) from error
         except Closed as error:
-            raise Refused(503, "The server stops.", RETRY) from error
+            raise HTTPException(503, "The server stops.", _RETRY) from error
         work: asyncio.Future[Any] = asyncio.gather(*map(asyncio.wrap_future, futures))
         work.add_done_callback(_looked_at)
         left: asyncio.Future[Any] = asyncio.ensure_future(_disconnect(request))
@@ -299,19 +242,55 @@ class _Service:
             )
             if work in done:
                 return work.result()
-            if left in done:
-                raise Refused(CLIENT_CLOSED, "The client left.")
-        except Refused:
-            raise
         except Exception as error:  # the batcher has logged it
-            raise Refused(500, "This could not be computed; the server's log says why.") from error
+            message = "This could not be computed; the server's log says why."
+            raise HTTPException(500, message) from error
         finally:
+            for future in futures:  # now: the batcher must not begin with them
+                future.cancel()
             work.cancel(), left.cancel()
-        raise Refused(
-            504,
-            f"Expected an answer within {self.limits.timeout_s:g} seconds. Received: none. Try "
-            "again, with fewer or shorter sentences.",
-        )
+        if left in done:
+            raise HTTPException(CLIENT_CLOSED, "The client left.")
+        message = f"Expected an answer within {self.limits.timeout_s:g} seconds. Received: none."
+        raise HTTPException(504, message)
+
+
+class _Observed:
+    """Middleware: counts each answer, and gives it the headers that keep a browser safe.
+
+    Args:
+        app: what answers.
+        metrics: where to count.
+        policy: the Content-Security-Policy.
+    """
+
+    def __init__(self, app: ASGIApp, metrics: Metrics, policy: str):
+        self._app, self._metrics = app, metrics
+        self._headers = {
+            "Content-Security-Policy": policy,
+            "X-Content-Type-Options": "nosniff",
+            "Referrer-Policy": "no-referrer",
+            "Cache-Control": "no-store",
+        }
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        start, status = time.perf_counter(), 500
+
+        async def send_and_note(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                MutableHeaders(scope=message).update(self._headers)
+            await send(message)
+
+        try:
+            await self._app(scope, receive, send_and_note)
+        finally:
+            path = getattr(scope.get("route"), "path", "other")
+            self._metrics.request(path, status, time.perf_counter() - start)
 
 
 def _looked_at(work: asyncio.Future) -> None:

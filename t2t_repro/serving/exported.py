@@ -12,19 +12,15 @@ from t2t_repro import quiet, schema
 from t2t_repro.decoding.settings import FILLER, LONGEST_INPUT
 from t2t_repro.errors import UserError
 
-_BYTES_PER_TOKEN = 4  # of an export that does not count its tokens
-
 
 @dataclasses.dataclass(frozen=True)
 class Question:
     """A text to translate.
 
-    alpha: the exponent of the length penalty; None: that of the export.
     beams: whether all hypotheses are asked for, or the best alone, which takes less time.
     """
 
     text: str
-    alpha: float | None = None
     beams: bool = True
 
 
@@ -70,8 +66,7 @@ class ExportedModel:
 
     Attributes:
         beam_size: how many hypotheses a text gets.
-        alpha: the exponent of the length penalty, where a question names none.
-        any_alpha: whether a question may name one.
+        alpha: the exponent of the length penalty.
         has_attention: whether `attend` works.
         longest: how many tokens of a text the model reads.
         counts_at_once: whether `count_tokens` of a sentence takes less than another thread would.
@@ -98,15 +93,10 @@ class ExportedModel:
             signatures = self._loaded.signatures
             fixed = schema.read(folder / "decode_hparams.json", dict[str, Any])
             hparams = schema.read(folder / "hparams.json", dict[str, Any])
-            # The name of the first signature is tensor2tensor's own in an export for its clients.
-            self._text = signatures["text" if "text" in signatures else "serving_default"]
-            self._best = signatures.get("best")  # an earlier version wrote none
-            self._with_alpha = signatures.get("translate")
+            self._text, self._best = signatures["text"], signatures["best"]
             self._attention = signatures.get("attention")
-            self._tokens = signatures.get("tokens")
-            self._target_tokens = signatures.get("target_tokens")
+            self._tokens, self._target_tokens = self._loaded.tokens, self._loaded.target_tokens
             self.beam_size, self.alpha = int(fixed["beam_size"]), float(fixed["alpha"])
-            self._extra_length = int(fixed["extra_length"])
             self.longest = fixed["max_input_size"] if fixed["max_input_size"] > 0 else LONGEST_INPUT
             if hparams["pos"] == "emb":  # it has learned so many positions
                 self.longest = min(self.longest, hparams["max_length"])
@@ -120,36 +110,24 @@ class ExportedModel:
             ) from error
         with open(folder / "variables" / "variables.data-00000-of-00001", "rb") as weights:
             self.sha256 = hashlib.file_digest(weights, "sha256").hexdigest()
-        self.any_alpha = self._with_alpha is not None
         self.has_attention = self._attention is not None
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
-        """Returns how many tokens each text has, or about, if the export does not count them."""
-        if self._tokens is None:
-            return [1 + len(text.encode()) // _BYTES_PER_TOKEN for text in texts]
-        return self._tokens(inputs=self._strings(texts))["tokens"].numpy().tolist()
+        """Returns how many tokens each text has."""
+        return self._tokens(self._strings(texts)).numpy().tolist()
 
     def count_target_tokens(self, texts: Sequence[str]) -> list[int]:
-        """As `count_tokens`, of translations; as sources, if the export counts those alone."""
-        if self._target_tokens is None:
-            return self.count_tokens(texts)
-        return self._target_tokens(targets=self._strings(texts))["tokens"].numpy().tolist()
+        """As `count_tokens`, of translations."""
+        return self._target_tokens(self._strings(texts)).numpy().tolist()
 
     def translate(self, questions: Sequence[Question]) -> list[list[Hypothesis]]:
         """Returns the hypotheses of each question, best first, `beam_size` of them or fewer."""
         texts = self._strings([question.text for question in questions])
-        usual = all(question.alpha is None for question in questions)
-        if usual and self._best is not None and not any(q.beams for q in questions):
+        if not any(question.beams for question in questions):
             result = self._best(inputs=texts)
             rows = zip(result["outputs"].numpy(), result["scores"].numpy(), strict=True)
             return [_hypotheses([text], score[None]) for text, score in rows]
-        if usual or self._with_alpha is None:
-            result = self._text(inputs=texts)
-        else:
-            asked = [self.alpha if q.alpha is None else q.alpha for q in questions]
-            alpha = self._tf.constant(asked, self._tf.float32)
-            extra_length = self._tf.fill(alpha.shape, self._extra_length)
-            result = self._with_alpha(inputs=texts, alpha=alpha, extra_length=extra_length)
+        result = self._text(inputs=texts)
         rows = zip(result["beams"].numpy(), result["beam_scores"].numpy(), strict=True)
         return [_hypotheses(texts, scores) for texts, scores in rows]
 

@@ -1,13 +1,13 @@
 """LibreTranslate's protocol, which many programs speak: https://docs.libretranslate.com."""
 
 import dataclasses
-import urllib.parse
+import functools
 from collections.abc import Sequence
 from typing import Any
 
-from t2t_repro.serving.identifier import identify
+from t2t_repro.corpora.checks.languages import load_identifier
 from t2t_repro.serving.models import ServedModel
-from t2t_repro.serving.requests import Limits, Refused, expected, split_texts, texts_of
+from t2t_repro.serving.schemas import Detect, Libre, Limits, bad, checked, split_texts
 from t2t_repro.serving.sentences import Text, Translation
 
 _NAMES = {
@@ -29,27 +29,11 @@ _NAMES = {
     "uk": "Ukrainian",
     "zh": "Chinese",
 }
-_FIELDS = 100  # of a form
-
-
-def form(body: bytes) -> dict[str, Any] | None:
-    """Returns the values of a body that is a form with a field "q"; None: it is none."""
-    if not body.lstrip().startswith(b"{"):
-        try:
-            fields = urllib.parse.parse_qsl(
-                body.decode(), keep_blank_values=True, errors="strict", max_num_fields=_FIELDS
-            )
-        except ValueError:  # not UTF-8, or too many
-            return None
-        texts = [value for name, value in fields if name == "q"]
-        if texts:
-            return {**dict(fields), "q": texts[0] if len(texts) == 1 else texts}
-    return None
 
 
 @dataclasses.dataclass(frozen=True)
 class Asked:
-    """The body of /translate, as LibreTranslate documents it."""
+    """A request to translate."""
 
     served: ServedModel
     texts: list[Text]
@@ -62,21 +46,17 @@ class Asked:
         """Returns the request of these values; what they have besides is of no consequence here.
 
         Raises:
-            Refused: with 400 if they are not right, 413 if there are too many sentences.
+            HTTPException: with 400 if they are not right, 413 if there are too many sentences.
         """
-        texts, found = texts_of("q", values["q"]), None
-        if values.get("source") == "auto":
-            found = dict(identify("\n".join(texts), _codes(models)))
-        served = _between(values.get("source"), values.get("target"), models, found)
-        if values.get("format", "text") != "text":
-            raise expected('"format", which can only be text', values["format"])
-        alternatives = values.get("alternatives", 0)
-        if str(alternatives) not in map(str, range(100)):
-            raise expected('"alternatives", a number from 0 to 99', alternatives)
-        n_best = min(1 + int(alternatives), served.model.beam_size)
+        body: Libre = checked(Libre, values)
+        is_list, found = isinstance(body.q, list), None
+        if body.source == "auto":
+            found = dict(identify("\n".join(body.q) if is_list else body.q, _codes(models)))
+        served = _between(body.source, body.target, models, found)
+        n_best = min(1 + body.alternatives, served.model.beam_size)
         confidence = None if found is None else _percent(found.get(served.source, 0))
-        split, is_list = split_texts(texts, served.source, limits), isinstance(values["q"], list)
-        return cls(served, split, n_best, is_list, confidence)
+        texts = split_texts(body.q, served.source, limits, split=True)
+        return cls(served, texts, n_best, is_list, confidence)
 
     def answer(self, translated: list[Translation]) -> dict[str, Any]:
         """Returns the answer: lists where a list was asked."""
@@ -95,12 +75,9 @@ def detect(values: dict[str, Any], models: Sequence[ServedModel]) -> list[dict[s
     """Returns the languages that are served by how likely a text is in each, the best first.
 
     Raises:
-        Refused: with 400 if "q" is not a text.
+        HTTPException: with 400 if "q" is not a text.
     """
-    if not isinstance(values.get("q"), str):
-        raise expected('"q", a string', values.get("q"))
-    (text,) = texts_of("q", values["q"])
-    found = identify(text, _codes(models))
+    found = identify(checked(Detect, values).q, _codes(models))
     return [{"language": code, "confidence": _percent(share)} for code, share in found]
 
 
@@ -126,7 +103,7 @@ def _percent(share: float) -> float:
 
 
 def _between(
-    source: Any, target: Any, models: Sequence[ServedModel], shares: dict[str, float] | None
+    source: str, target: str, models: Sequence[ServedModel], shares: dict[str, float] | None
 ) -> ServedModel:
     """Returns the model of two languages.
 
@@ -138,16 +115,41 @@ def _between(
     """
     known = [served for served in models if served.source]
     if not known:
-        raise Refused(
-            400,
-            "Expected a request without languages, as this model's are not known: see "
-            'docs/server.md. Received: "q". Start t2t-server with --model=SOURCE-TARGET=DIR.',
-        )
+        raise bad("t2t-server to be started with --model=SOURCE-TARGET=DIR")
     found = [
         served for served in known if served.target == target and source in (served.source, "auto")
     ]
     found.sort(key=lambda served: (shares or {}).get(served.source, 0), reverse=True)
     if not found:
         pairs = " or ".join(f"{served.source} and {served.target}" for served in known)
-        raise expected(f'"source" and "target" of {pairs}', f"{source} and {target}")
+        raise bad(f'"source" and "target" of {pairs}')
     return found[0]
+
+
+def identify(text: str, languages: Sequence[str]) -> list[tuple[str, float]]:
+    """Returns (language, probability), the likeliest first; [] of a text without letters.
+
+    Args:
+        text: the text.
+        languages: codes such as "en" or "en_GB"; those that py3langid does not know are left out,
+            and of several with one beginning all but the first.
+    """
+    if not any(map(str.isalpha, text)):
+        return []
+    identifier, codes = _identifier(tuple(languages))
+    ranked = identifier.rank(text) if codes else []
+    return [(codes[name], float(probability)) for name, probability in ranked]
+
+
+@functools.lru_cache(maxsize=4)
+def _identifier(languages: tuple[str, ...]):
+    """Returns py3langid's identifier of these languages, and the code for each of its own."""
+    identifier = load_identifier()
+    known = set(identifier.nb_classes)
+    codes: dict[str, str] = {}
+    for code in languages:
+        name = code.partition("_")[0].lower()
+        if name in known:
+            codes.setdefault(name, code)
+    identifier.set_languages(list(codes))
+    return identifier, codes

@@ -35,12 +35,6 @@ class Metrics:
         self._sentences = Counter(
             "t2t_sentences", "Sentences that were translated.", registry=self.registry
         )
-        self._flags = Counter(
-            "t2t_flags",
-            "Translations that look wrong, by reason.",
-            ["flag"],
-            registry=self.registry,
-        )
         self._batch_size = Histogram(
             "t2t_batch_size", "Jobs in a batch.", ["kind"], buckets=_SIZES, registry=self.registry
         )
@@ -58,10 +52,6 @@ class Metrics:
         """Counts an answer."""
         self._requests.labels(path, str(status)).inc()
         self._latency.labels(path).observe(seconds)
-
-    def flag(self, name: str) -> None:
-        """Counts a reason to beware of a translation."""
-        self._flags.labels(name).inc()
 
     def batch(self, batch: Batch) -> None:
         """Counts a batch that was computed."""

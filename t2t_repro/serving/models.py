@@ -9,13 +9,13 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeAlias, cast
 
 from t2t_repro import provenance, quiet, registry
+from t2t_repro.corpora.checks.languages import load_identifier
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
 from t2t_repro.files import sha256
 from t2t_repro.problem import Problem
 from t2t_repro.serving import exported
 from t2t_repro.serving.exported import ExportedModel
-from t2t_repro.serving.identifier import known_codes
 
 if TYPE_CHECKING:  # it loads TensorFlow, which reads its environment when it is loaded
     from t2t_repro.decoding.engine import Engine
@@ -123,7 +123,8 @@ def languages_of(problem: str) -> tuple[str, str]:
     Another name may look like codes (translate_text_...): those of no known language are none.
     """
     found = re.match("translate_([a-z]{2})([a-z]{2})_", problem)
-    pair = (found[1], found[2]) if found and known_codes().issuperset(found.groups()) else ("", "")
+    known = found and set(load_identifier().nb_classes).issuperset(found.groups())
+    pair = (found[1], found[2]) if found and known else ("", "")
     return pair[::-1] if problem.endswith("_rev") else pair
 
 

@@ -2,12 +2,10 @@
 
 import dataclasses
 from collections.abc import Iterable
-from typing import Any
 
 import sentencex
 
 from t2t_repro.serving.exported import Hypothesis
-from t2t_repro.serving.guards import Guard, guards
 
 # Characters that are split at once: where quotation marks are not closed, sentencex takes a time
 # with the square of what it gets, and everyone else waits.
@@ -77,43 +75,41 @@ def _segmented(line: str, language: str, most: int | None) -> list[str]:
 
 @dataclasses.dataclass(frozen=True)
 class Translation:
-    """What an answer says of a text, or of a sentence of it.
+    """What an answer says of a sentence.
 
     Attributes:
         input: what was asked.
         translation: the best.
         score: its score; None of several sentences, each of which has its own.
         n_best: the hypotheses, best first; of several sentences the best alone.
-        flags: what the reader should beware of.
     """
 
     input: str
     translation: str
     score: float | None
     n_best: list[Hypothesis]
-    flags: list[Guard]
 
     @classmethod
     def of(cls, sentence: str, hypotheses: list[Hypothesis]) -> "Translation":
         """Returns that of a sentence."""
-        best = hypotheses[0].translation
-        return cls(sentence, best, hypotheses[0].score, hypotheses, guards(sentence, best))
+        return cls(sentence, hypotheses[0].translation, hypotheses[0].score, hypotheses)
+
+
+@dataclasses.dataclass(frozen=True)
+class Whole(Translation):
+    """What an answer says of a text, and of its sentences."""
+
+    sentences: list[Translation]
 
     @classmethod
-    def of_text(cls, text: Text, sentences: list["Translation"]) -> "Translation":
+    def of_text(cls, text: Text, sentences: list[Translation]) -> "Whole":
         """Returns that of a text of these sentences."""
+        joined = text.joined(sentence.translation for sentence in sentences)
+        score, n_best = None, [Hypothesis(joined, None)]
         if len(sentences) == 1:
-            alone = sentences[0]
+            score = sentences[0].score
             n_best = [
                 dataclasses.replace(each, translation=text.joined([each.translation]))
-                for each in alone.n_best
+                for each in sentences[0].n_best
             ]
-            whole = text.joined([alone.translation])
-            return dataclasses.replace(alone, input=text.text, translation=whole, n_best=n_best)
-        joined = text.joined(sentence.translation for sentence in sentences)
-        flags = [flag for flag in Guard if any(flag in sentence.flags for sentence in sentences)]
-        return cls(text.text, joined, None, [Hypothesis(joined, None)], flags)
-
-    def as_json(self) -> dict[str, Any]:
-        """Returns what an answer has by these names."""
-        return {**vars(self), "n_best": [vars(hypothesis) for hypothesis in self.n_best]}
+        return cls(text.text, joined, score, n_best, sentences)

@@ -9,29 +9,16 @@ import signal
 import socket
 import sys
 from collections.abc import Callable
-from types import FrameType
 from typing import Any
 
 import uvicorn
 
 from t2t_repro.errors import UserError
-from t2t_repro.serving import app, middleware, models
-from t2t_repro.serving.connections import Connection
-from t2t_repro.serving.request_log import RequestLog
-from t2t_repro.serving.requests import Limits
+from t2t_repro.serving import app, models
+from t2t_repro.serving.schemas import Limits
 
 OpenEngine = Callable[..., Any]  # models.OpenEngine, which is told of the searches
 _WAITING = 2048  # connections that the kernel keeps until they are answered, as uvicorn's
-_LONGEST_WAIT_S = 10.0  # for what a client can send at once: a request's head
-
-
-class _Server(uvicorn.Server):
-    """uvicorn's, but the second signal, whichever it is, waits for nobody."""
-
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        if self.should_exit:
-            os._exit(128 + sig)
-        super().handle_exit(sig, frame)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -47,18 +34,10 @@ class ServerSettings:
     max_queue: int
     max_sentences: int
     max_body_bytes: int
-    max_connections: int
     max_sentence_tokens: int | None
     timeout_s: float
-    request_log: str | None
-    log_texts: bool
 
     def __post_init__(self):
-        if self.log_texts and not self.request_log:
-            raise UserError(
-                "Expected --request_log with --log_texts. Received: none. Name a file, or leave "
-                "--log_texts out."
-            )
         if self.max_sentences > self.max_queue:
             raise UserError(
                 f"Expected --max_queue of at least --max_sentences={self.max_sentences}: a "
@@ -78,9 +57,6 @@ def serve(settings: ServerSettings, open_engine: OpenEngine) -> None:
         UserError: if there is no export, it cannot be loaded, or the address cannot be had.
     """
     folders = models.find(settings.model)
-    log = RequestLog(
-        settings.request_log, settings.log_texts, {f"--model={f.path}": f.path for f in folders}
-    )
     # oneDNN's kernels in TensorFlow keep something for each shape, and a server sees them all.
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
     with _listen(settings.host, settings.port) as sock:
@@ -88,7 +64,7 @@ def serve(settings: ServerSettings, open_engine: OpenEngine) -> None:
         searches = models.searches(settings.max_batch_size)
         opening = functools.partial(open_engine, searches=searches)
         served = [folder.load(opening) for folder in folders]
-        _answer(served, sock, settings, searches, log)
+        _answer(served, sock, settings, searches)
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -126,7 +102,6 @@ def _answer(
     sock: socket.socket,
     settings: ServerSettings,
     searches: int,
-    log: RequestLog,
 ) -> None:
     """Answers on the bound socket until SIGTERM or SIGINT, and then what it was asked already."""
     limits = Limits.of(
@@ -139,29 +114,21 @@ def _answer(
     application = app.create(
         served,
         limits,
-        log,
         max_batch_size=settings.max_batch_size,
         max_batch_tokens=settings.max_batch_tokens,
         batch_timeout=settings.batch_timeout_ms / 1000,
         max_queue=settings.max_queue,
         searches=searches,
     )
-    protocol: Any = functools.partial(
-        Connection,
-        wait_s=min(settings.timeout_s, _LONGEST_WAIT_S),
-        most=settings.max_connections,
-        full=middleware.TOO_MANY_CONNECTIONS,
-    )
     config = uvicorn.Config(
         application,
-        http=protocol,
+        http="h11",
         ws="none",
         loop="asyncio",
         log_level="error",
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        h11_max_incomplete_event_size=limits.max_head_bytes,
         timeout_graceful_shutdown=math.ceil(2 * settings.timeout_s),
     )
     # uvicorn hears signals while it serves, and when it is done raises them again for us.
@@ -172,7 +139,7 @@ def _answer(
     host = f"[{address}]" if ":" in address else address
     names = ", ".join(each.name for each in served)
     print(f"Serving {names} on http://{host}:{port}/ (Ctrl-C ends it)", flush=True)
-    _Server(config).run(sockets=[sock])
+    uvicorn.Server(config).run(sockets=[sock])
 
 
 def warn_of_reach(address: str) -> None:

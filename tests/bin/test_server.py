@@ -138,8 +138,6 @@ def test_a_ctranslate2_model_of_a_problem_of_ones_own(tmp_path, capsys, monkeypa
         ("--host=203.0.113.1", r"Expected --host and --port on which nothing listens. Received: 2"),
         ("--host=no such host", "Expected --host, an address of this machine. Received: 'no such"),
         ("--host=a..b", r"--host, an address of this machine. Received: 'a..b' \(no name of a"),
-        ("--log_texts", "Expected --request_log with --log_texts. Received: none. Name a file"),
-        ("--request_log=/nowhere/log", "Expected --request_log, a file that can be written. Rec"),
         ("--port=65536", "--port to be a whole number from 0 to 65535. R"),
         ("--max_batch_size=0", "--max_batch_size to be a whole number >= 1. Received: '0'"),
         ("--timeout_s=0", "--timeout_s to be a number from 0.1 to 86400.0. Received: '0'"),
@@ -165,7 +163,7 @@ def test_a_second_server_learns_at_once_that_another_listens():
             _listen("127.0.0.1", port)
 
 
-@pytest.mark.parametrize("missing", ["starlette", "uvicorn", "prometheus_client", "sentencex"])
+@pytest.mark.parametrize("missing", ["fastapi", "uvicorn", "prometheus_client", "sentencex"])
 def test_packages_that_are_not_installed(missing, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, missing, None)
     error = fails(capsys, "--model=any")
@@ -223,7 +221,7 @@ def test_a_signal_lets_it_answer_what_it_was_asked_and_end(program, signum):
 
 
 def test_clients_that_break_off_or_send_no_http(program):
-    started = program("--max_connections=20")
+    started = program()
     host, port = started.address
     broken = [
         b"\x16\x03\x01\x02\x00\x01\x00\x01",  # TLS

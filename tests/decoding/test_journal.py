@@ -6,9 +6,7 @@ import sys
 
 import pytest
 
-from t2t_repro.decoding import journal
 from t2t_repro.decoding.journal import JOURNAL, growing
-from t2t_repro.errors import UserError
 from t2t_repro.files import INCOMPLETE
 
 # Writes 4 pieces of 3 lines in a child, which dies at the system call of a number, before it or
@@ -149,50 +147,6 @@ def test_the_journal_is_json(parts):
     told = json.loads((parts / f"a{JOURNAL}").read_text())
     expected = {"job": {"n": 1}, "lines": 6, "bytes": [24], "state": {"seen": 2}, "whole": False}
     assert told == expected
-
-
-def test_two_programs_do_not_write_one_file(tmp_path):
-    with growing([tmp_path / "a"], {}, print) as files:
-        files.add(["one\n"], 1)
-        message = "Expected no other program that writes .*a.incomplete. Received: one that does"
-        with pytest.raises(UserError, match=message), growing([tmp_path / "a"], {}, print):
-            pass
-    assert contents(tmp_path) == {"a": "one\n"}
-
-
-def test_two_jobs_do_not_share_a_second_file(tmp_path):
-    def paths(first):
-        return [tmp_path / first, tmp_path / "same"]
-
-    with growing(paths("a"), {}, print) as files:
-        files.add(["one\n", "ONE\n"], 1)
-        with (
-            pytest.raises(UserError),
-            growing(paths("b"), {}, print),
-        ):
-            pass
-        assert not (tmp_path / f"b{INCOMPLETE}").exists()
-        files.add(["two\n", "TWO\n"], 1)
-    assert [path.read_text() for path in paths("a")] == ["one\ntwo\n", "ONE\nTWO\n"]
-
-
-def test_what_another_program_finishes_meanwhile_stays(tmp_path, monkeypatch):
-    """It gives the file its name when this one has opened it, and not yet locked."""
-    path, flock = tmp_path / "out", journal.fcntl.flock
-    other = growing([path], {"job": 5}, print)
-    other.__enter__().add(["one\ntwo\n"], 2)
-
-    def after_the_other(file, how):
-        monkeypatch.setattr(journal.fcntl, "flock", flock)
-        other.__exit__(None, None, None)
-        flock(file, how)
-
-    monkeypatch.setattr(journal.fcntl, "flock", after_the_other)
-    with growing([path], {"job": 5}, print) as files:
-        assert (files.lines, path.read_text()) == (0, "one\ntwo\n")
-        files.add(["one\n"], 1)
-        assert path.read_text() == "one\ntwo\n"
-    assert path.read_text() == "one\n"
 
 
 def test_a_folder_is_refused_before_the_work(tmp_path):

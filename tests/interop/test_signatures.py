@@ -9,10 +9,9 @@ import pytest
 import tensorflow as tf
 
 from t2t_repro.decoding.decode import ModelEngine
-from t2t_repro.decoding.engine import Search, Sentences
 from t2t_repro.decoding.score import score_pairs
-from t2t_repro.decoding.settings import FILLER, DecodeHParams
-from t2t_repro.decoding.translate import Translator, one_line
+from t2t_repro.decoding.settings import DecodeHParams
+from t2t_repro.decoding.translate import one_line, padded
 from t2t_repro.interop.saved_model_readme import readme
 from t2t_repro.interop.signatures import Served
 from t2t_repro.text.subword import SubwordTextEncoder

@@ -17,7 +17,7 @@ class FakeModel:
         began: is set when a batch began.
     """
 
-    name, beam_size, alpha, any_alpha, has_attention, longest = "fake", 3, 0.6, True, True, 50
+    name, beam_size, alpha, has_attention, longest = "fake", 3, 0.6, True, 50
     counts_at_once = True
     sha256 = "5ab1"
 
@@ -41,7 +41,7 @@ class FakeModel:
             raise RuntimeError("no")
         return [
             [
-                Hypothesis(q.text.upper(), -0.25 if q.alpha is None else -q.alpha),
+                Hypothesis(q.text.upper(), -0.25),
                 Hypothesis(q.text.title(), None),
             ]
             for q in questions

@@ -12,7 +12,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from t2t_repro.serving import app
-from t2t_repro.serving.requests import Limits
+from t2t_repro.serving.schemas import Limits
 from tests.serving.conftest import FakeModel, served
 
 LIMITS = Limits(max_body_bytes=2000, max_sentences=4, max_sentence_tokens=20, timeout_s=20.0)
@@ -36,7 +36,6 @@ def test_one_sentence_and_many(client):
         "translation": "A MAN",
         "score": -0.25,
         "n_best": [{"translation": "A MAN", "score": -0.25}],
-        "flags": [],
     }
     assert one == {**of_the_sentence, "sentences": [of_the_sentence]}
     many = translations(client.post("/translate", json={"inputs": ["b", "", "b"], "n_best": 3}))
@@ -64,15 +63,6 @@ def test_lines_and_sentences_are_translated_in_their_places(client, model):
     assert (whole["translation"], len(whole["sentences"])) == ("WHO SINGS? WE DO.\nALL", 1)
 
 
-def test_a_translation_that_looks_wrong_is_flagged_and_counted(client):
-    (answer,) = translations(
-        client.post("/translate", json={"inputs": "This is left as it is. Not this."})
-    )
-    assert [s["flags"] for s in answer["sentences"]] == [["copy"], []]
-    assert answer["flags"] == ["copy"]
-    assert 't2t_flags_total{flag="copy"} 1.0' in client.get("/metrics").text
-
-
 def test_each_request_has_its_own_model(model):
     other = FakeModel()
     with TestClient(app.create(served(model, other), LIMITS)) as client:
@@ -83,12 +73,6 @@ def test_each_request_has_its_own_model(model):
         assert 't2t_batch_size_sum{kind="translate"} 3.0' in client.get("/metrics").text
     assert [[q.text for q in batch] for batch in model.batches] == [["c"]]
     assert [len(batch) for batch in other.batches] == [2, 1]
-
-
-def test_each_request_has_its_own_alpha(client, model):
-    body = {"inputs": ["a", "b"], "alpha": 0.5}
-    assert [t["score"] for t in translations(client.post("/translate", json=body))] == [-0.5, -0.5]
-    assert [q.alpha for batch in model.batches for q in batch] == [0.5, 0.5]
 
 
 def test_attention(client, model):
@@ -102,37 +86,50 @@ def test_attention(client, model):
         "weights": [[0.25] * 3] * 2,
     }
     assert client.post("/attention", json={**asked, "targets": "x " * 49}).status_code == 200
-    for side, text, most, sentence in (("targets", "X " * 25, 50, 2), ("inputs", "a " * 20, 20, 1)):
+    for side, text, sentence in (("targets", "X " * 25, 2), ("inputs", "a " * 20, 1)):
         answer = client.post("/attention", json={**asked, side: text})
-        said = f"at most {most} tokens. Received: {most + 1} tokens in sentence {sentence}."
-        assert answer.status_code == 413 and said in answer.json()["error"]
+        assert answer.status_code == 413 and f"sentence {sentence}" in answer.json()["error"]
     model.has_attention = False
-    answer = client.post("/attention", json=asked)
-    assert answer.status_code == 501
-    assert "without the signature 'attention'" in answer.json()["error"]
+    assert client.post("/attention", json=asked).status_code == 501
 
 
 @pytest.mark.parametrize(
-    "method, path, body, status, message",
+    "method, path, body, status, name",
     [
-        ("POST", "/translate", b"\xff\xfe\x00", 400, "Expected a JSON object"),
-        ("POST", "/translate", b'{"inputs": ["a", 1]}', 400, 'Expected "inputs"'),
-        ("POST", "/translate", b'{"inputs": "%s"}' % (b"a " * 30), 413, "at most 20 tokens"),
-        ("POST", "/translate", b'{"inputs": [%s]}' % b",".join([b'""'] * 5), 413, "at most 4 sen"),
-        ("POST", "/translate", b" " * 2001, 413, "Expected a request of at most 2000 bytes"),
-        ("POST", "/attention", b"{}", 400, 'Expected "inputs", a string'),
-        ("GET", "/translate", b"", 405, "Method Not Allowed. This server has /, /translate"),
-        ("GET", "/nothing", b"", 404, "Not Found. This server has /, /translate"),
-        ("GET", "/" + "a" * 17_000, b"", 431, "Expected a path and headers of at most 16384 bytes"),
-        ("GET", "/healthz?" + "a" * 17_000, b"", 431, "Received: more. Send less, and text in the"),
+        ("POST", "/translate", b"\xff\xfe\x00", 400, "JSON"),
+        ("POST", "/translate", b"[" * 1900, 400, "JSON"),
+        ("POST", "/translate", b"[1]", 400, "JSON"),
+        ("POST", "/translate", b'{"inputs": ["a", 1]}', 400, "inputs"),
+        ("POST", "/translate", b'{"inputs": "\\ud800"}', 400, "JSON"),
+        ("POST", "/translate", b'{"inputs": "a", "beams": 2}', 400, "beams"),
+        ("POST", "/translate", b'{"inputs": "a", "n_best": 4}', 400, "n_best"),
+        ("POST", "/translate", b'{"inputs": "a", "n_best": true}', 400, "n_best"),
+        ("POST", "/translate", b'{"inputs": "a", "split": 1}', 400, "split"),
+        ("POST", "/translate", b'{"inputs": "a", "model": "fr-en"}', 400, "model"),
+        ("POST", "/translate", b'{"inputs": "%s"}' % (b"a " * 30), 413, "20 tokens"),
+        ("POST", "/translate", b'{"inputs": [%s]}' % b",".join([b'""'] * 5), 413, "4 sentences"),
+        ("POST", "/translate", b'{"inputs": "%s"}' % (b"a.\\n" * 9), 413, "4 sentences"),
+        ("POST", "/translate", b" " * 2001, 413, "2000 bytes"),
+        ("POST", "/attention", b"{}", 400, "inputs"),
+        ("GET", "/translate", b"", 405, ""),
+        ("GET", "/nothing", b"", 404, ""),
     ],
 )
-def test_errors_are_json_with_a_status(client, method, path, body, status, message):
+def test_errors_are_json_with_a_status(client, method, path, body, status, name):
     answer = client.request(method, path, content=body)
     assert answer.status_code == status
-    assert message in answer.json()["error"]
+    assert name in answer.json()["error"]
     assert client.get("/healthz").json()["status"] == "ok"
     assert translations(client.post("/translate", json={"inputs": "a"}))[0]["translation"] == "A"
+
+
+def test_the_paths_are_described(client):
+    paths = client.get("/openapi.json").json()["paths"]
+    named = {"/translate", "/attention", "/detect", "/languages", "/healthz", "/metrics", "/"}
+    assert set(paths) == named
+    content = paths["/translate"]["post"]["requestBody"]["content"]["application/json"]
+    ours, libre = content["schema"]["anyOf"]
+    assert ours["required"] == ["inputs"] and libre["required"] == ["q", "source", "target"]
 
 
 def test_a_body_that_does_not_say_how_long_it_is(client):
@@ -147,8 +144,7 @@ def test_a_body_that_does_not_say_how_long_it_is(client):
 
 def test_a_sentence_that_cannot_be_computed(client, caplog):
     answer = client.post("/translate", json={"inputs": ["a", "poison"]})
-    assert answer.status_code == 500
-    assert answer.json()["error"] == "This could not be computed; the server's log says why."
+    assert answer.status_code == 500 and "error" in answer.json()
     assert "RuntimeError: no" in caplog.text
     assert translations(client.post("/translate", json={"inputs": "a"}))[0]["translation"] == "A"
 
@@ -156,10 +152,7 @@ def test_a_sentence_that_cannot_be_computed(client, caplog):
 def test_a_mistake_of_ours_is_an_answer_too(client, model, monkeypatch):
     monkeypatch.setattr(model, "count_tokens", lambda texts: None)
     answer = client.post("/translate", json={"inputs": "a"})
-    assert (answer.status_code, answer.json()["error"]) == (
-        500,
-        "The server failed; its log says why.",
-    )
+    assert answer.status_code == 500 and "error" in answer.json()
     assert 't2t_requests_total{path="/translate",status="500"} 1.0' in client.get("/metrics").text
 
 
@@ -199,7 +192,6 @@ def test_a_full_queue_is_503_and_says_when_to_try_again(model):
 
     refused, first, second = running(model, LIMITS, test, max_queue=2, batch_timeout=0.0)
     assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
-    assert refused.json()["error"] == "Expected fewer requests at once: try again."
     assert [t["translation"] for t in translations(first) + translations(second)] == ["A", "B", "C"]
 
 
@@ -216,7 +208,6 @@ def test_no_answer_in_time_is_504_and_what_waited_is_not_computed(model, caplog)
     limits = Limits(timeout_s=0.3)
     answers, after = running(model, limits, test, max_batch_size=1, batch_timeout=0.0)
     assert [answer.status_code for answer in answers] == [504] * 3
-    assert "Expected an answer within 0.3 seconds. Received: none." in answers[0].json()["error"]
     assert translations(after)[0]["translation"] == "AFTER"
     assert [[q.text for q in batch] for batch in model.batches] == [["a"], ["after"]]
     assert caplog.text == ""
@@ -242,8 +233,7 @@ def test_a_body_that_does_not_come_is_408(model):
         return sent
 
     start, body = running(model, Limits(timeout_s=0.1), test)
-    assert start["status"] == 408
-    assert json.loads(body["body"])["error"] == "Expected the whole request within 0.1 seconds."
+    assert start["status"] == 408 and "error" in json.loads(body["body"])
 
 
 def scope():
@@ -295,7 +285,7 @@ def test_requests_of_many_clients_share_batches_and_keep_their_answers(model):
         answers = await asyncio.gather(*(client.post("/translate", json=b) for b in bodies))
         return bodies, answers
 
-    bodies, answers = running(model, LIMITS, test, batch_timeout=0.05, max_batch_size=16)
+    bodies, answers = running(model, LIMITS, test, batch_timeout=0.5, max_batch_size=16)
     for body, answer in zip(bodies, answers, strict=True):
         got = [(t["input"], t["translation"]) for t in translations(answer)]
         assert got == [(text, text.upper()) for text in body["inputs"]]
@@ -338,7 +328,6 @@ def test_health_says_what_is_served_and_that_it_stops(model):
                     "step": None,
                     "beam_size": 3,
                     "alpha": 0.6,
-                    "any_alpha": True,
                     "attention": True,
                 }
             ],
@@ -346,8 +335,7 @@ def test_health_says_what_is_served_and_that_it_stops(model):
         }
     answer = client.get("/healthz")
     assert (answer.status_code, answer.json()["status"]) == (503, "stopping")
-    answer = client.post("/translate", json={"inputs": "a"})
-    assert (answer.status_code, answer.json()["error"]) == (503, "The server stops.")
+    assert client.post("/translate", json={"inputs": "a"}).status_code == 503
 
 
 class Page(HTMLParser):
@@ -369,7 +357,7 @@ def test_the_page_asks_nobody_else(client):
     assert ("html", {"lang": "en"}) in tags
     assert "http" not in answer.text
     links = [value for _, a in tags for name, value in a.items() if name in ("src", "href")]
-    assert links == ["data:,", "docs"]
+    assert links == ["data:,", "openapi.json"]
     assert not any(name == "style" or name.startswith("on") for _, a in tags for name in a)
 
 

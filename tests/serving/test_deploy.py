@@ -31,7 +31,6 @@ def test_the_unit():
     service = unit["Service"]
     f = parsed(shlex.split(service["ExecStart"]))
     assert f.host == "127.0.0.1" and f.model == ["/srv/t2t-model"]
-    assert f.request_log == f"/var/log/{service['LogsDirectory']}/requests.jsonl"
     assert service["DynamicUser"] == "yes" and service["RestartPreventExitStatus"] == "2"
 
 

@@ -92,11 +92,10 @@ def test_a_ctranslate2_model_has_its_vocabulary_and_how_to_decode(tmp_path, monk
     assert model.sha256 == hashlib.sha256(b"weights").hexdigest()
     assert model.count_tokens(["ab cd", "ef"]) == model.count_target_tokens(["ab cd", "ef"])
     for beams in (False, True):
-        asked = [("ab cd", None), ("cd ef", 0.25), ("ef", None)]
-        answers = model.translate([Question(*each, beams) for each in asked])
+        answers = model.translate([Question(text, beams) for text in ("ab cd", "cd ef", "ef")])
         assert [[vars(each) for each in answer] for answer in answers] == [
             [{"translation": "cd ab", "score": -0.5}],
-            [{"translation": "ef cd", "score": -0.25}],
+            [{"translation": "ef cd", "score": -0.5}],
             [{"translation": "ef", "score": -0.5}],
         ]
 

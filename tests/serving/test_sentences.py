@@ -1,11 +1,10 @@
-"""Texts in sentences and back; reasons to beware of a translation."""
+"""Texts in sentences and back."""
 
 import pytest
 import sentencex
 
 from t2t_repro.serving.exported import Hypothesis
-from t2t_repro.serving.guards import guards
-from t2t_repro.serving.sentences import PIECE, Text, Translation
+from t2t_repro.serving.sentences import PIECE, Text, Translation, Whole
 
 
 @pytest.mark.parametrize(
@@ -54,51 +53,9 @@ def test_translations_stand_where_their_sentences_stood():
     assert Text.of(" ", "en", split=False).sentences == []
 
 
-def test_a_text_has_the_flags_of_its_sentences():
-    text = Text.of("Ab ab. Cd cd. Ef ef.", "en")
-    ends = ["nein nein nein", "", "nun nun nun"]
-    each = [
-        Translation.of(sentence, [Hypothesis(end, -1.0)])
-        for sentence, end in zip(text.sentences, ends, strict=True)
-    ]
-    assert [translation.flags for translation in each] == [
-        ["repetition"],
-        ["empty"],
-        ["repetition"],
-    ]
-    assert Translation.of_text(text, each).flags == ["repetition", "empty"]
-
-
 def test_all_translations_of_a_text_of_one_sentence_keep_its_line_ends():
     text = Text.of("\n\nAb ab.\n", "en")
     both = [Hypothesis("Eins.", -1.0), Hypothesis("Zwei.", -2.0)]
-    whole = Translation.of_text(text, [Translation.of(text.sentences[0], both)])
+    whole = Whole.of_text(text, [Translation.of(text.sentences[0], both)])
     assert whole.translation == whole.n_best[0].translation == "\n\nEins.\n"
     assert whole.n_best[1] == Hypothesis("\n\nZwei.\n", -2.0)
-
-
-@pytest.mark.parametrize(
-    "source, translation, flags",
-    [
-        ("A man sleeps.", "Ein Mann schläft.", []),
-        ("A man sleeps.", " ", ["empty"]),
-        (" ", "", []),
-        ("That is very good.", "Das ist sehr, sehr gut.", []),
-        ("That is very good.", "Das ist sehr, sehr, Sehr gut.", ["repetition"]),
-        ("No, no, no!", "Nein, nein, nein!", []),
-        ("a few words of it", "mit dem Hund mit dem Hund mit dem Hund", ["repetition"]),
-        ("a few words of it", "mit dem Hund mit dem Hund mit dem", []),
-        ("a few words of it", "gelgelgelgelgel es", ["repetition"]),
-        ("a few words of it", "gelgelgelgel 1000000000 es", []),
-        ("New York City", "New York City", []),
-        ("This is not translated.", "This is not translated.", ["copy"]),
-        ("12 345 678 90 12", "12 345 678 90 12", []),
-        ("Yes.", "Ja, das ist es, meine ich.", []),
-        ("Yes.", "Ja, das ist es, meine ich, was er sagt.", ["length_ratio"]),
-        ("So it was that he meant it all, or so.", "Ja, so.", []),
-        ("So it was that he meant it all, or so.", "Ja", ["length_ratio"]),
-        ("我们昨天在公园里看见了一只狗", "We saw a dog in the park yesterday", []),
-    ],
-)
-def test_reasons_to_beware(source, translation, flags):
-    assert guards(source, translation) == flags
