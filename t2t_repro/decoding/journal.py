@@ -94,7 +94,7 @@ class GrowingFiles:
             report(f"{self.unfinished[0]} is of no use, {reason}. Beginning anew.")
         if self._whole:
             return
-        self._files = [stack.enter_context(open(path, "ab")) for path in self.unfinished]
+        self._files = [stack.enter_context(_opened(path)) for path in self.unfinished]
         for file, size in zip(self._files, self._sizes, strict=True):
             file.truncate(size)
         self._write_journal()
@@ -170,3 +170,10 @@ class _Told:
 
 def _size(path: pathlib.Path) -> int:
     return path.stat().st_size if path.exists() else -1
+
+
+@contextlib.contextmanager
+def _opened(path: pathlib.Path) -> Iterator[BinaryIO]:
+    """Opens a file; on a full disk closing fails as the writing did, and what is raised is this."""
+    with naming(path), open(path, "ab") as file:
+        yield file

@@ -37,7 +37,7 @@ class Stop(Exception):
 def stop_after(translator, batches, error=Stop):
     """Lets `translator` decode so many batches, and fail then."""
     engine, left = ModelEngine(translator.engine.model), [batches]
-    decode = translator.engine._decode
+    decode = translator.engine.decode
 
     def limited(*args):
         left[0] -= 1
@@ -45,7 +45,7 @@ def stop_after(translator, batches, error=Stop):
             raise error
         return decode(*args)
 
-    engine._decode, translator.engine = limited, engine
+    engine.decode, translator.engine = limited, engine
     return translator
 
 
