@@ -171,11 +171,6 @@ class Text2textTmpdirTokens(Text2textTmpdir):
         if path.exists():
             return
         tokens = list(raw.stripped_lines(raw.required(tmp_dir, "vocab.txt")))
-        if "" in tokens:
-            raise UserError(
-                f"Expected one token on each line of vocab.txt in {os.fspath(tmp_dir)!r}. "
-                f"Received: nothing on line {tokens.index('') + 1}."
-            )
         several = [n for n, token in enumerate(tokens, start=1) if len(token.split()) > 1]
         if several:
             raise UserError(
@@ -183,15 +178,7 @@ class Text2textTmpdirTokens(Text2textTmpdir):
                 f"Received: {tokens[several[0] - 1]!r} on line {several[0]}. Leave out what stands "
                 "behind the token, such as how often it occurs: awk '{print $1}' FILE > NEW."
             )
-        first: dict[str, int] = {}
-        for number, token in enumerate(tokens, start=1):
-            if first.setdefault(token, number) != number:
-                raise UserError(
-                    f"Expected each token once in vocab.txt in {os.fspath(tmp_dir)!r}. Received: "
-                    f"{token!r} on lines {first[token]} and {number}. Delete one of them."
-                )
-        # Added, and may be listed too: tensor2tensor then has it twice, and what follows it in the
-        # list has ids that are one higher.
-        first.pop(self.oov_token, None)
-        encoder = TokenTextEncoder(None, vocab_list=[self.oov_token, *first])
-        encoder.store_to_file(path)
+        # <UNK> is added, and may be listed too: tensor2tensor then has it twice, and what follows
+        # it in the list has ids that are one higher.
+        others = [token for token in tokens if token != self.oov_token]
+        TokenTextEncoder(None, vocab_list=[self.oov_token, *others]).store_to_file(path)

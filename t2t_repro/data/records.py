@@ -28,24 +28,13 @@ def reading(path: str | os.PathLike) -> Iterator[None]:
     except tf.errors.DataLossError as error:
         raise UserError(
             f"Expected {os.fspath(path)} to be a whole TFRecord file. Received: a truncated or "
-            f"corrupt one ({_plain(error)}). Make it again by t2t-datagen --overwrite."
+            f"corrupt one ({error.message}). Make it again by t2t-datagen --overwrite."
         ) from error
     except (tf.errors.InvalidArgumentError, UnicodeDecodeError) as error:  # it quotes the bytes
         raise UserError(
             f"Expected {os.fspath(path)} to hold tf.train.Example records with int64 features "
             f"{' and '.join(FEATURES)}. Received: other records. Check --data_dir and --problem."
         ) from error
-    except tf.errors.OpError as error:  # a folder, no permission, a disk that fails
-        raise UserError(
-            f"Expected {os.fspath(path)} to be a file that can be read. Received: {_plain(error)}. "
-            "Mend that, or make it again by t2t-datagen --overwrite."
-        ) from error
-
-
-def _plain(error: Exception) -> str:
-    """Returns the message of a TensorFlow error without the graph's names around it."""
-    message = " ".join(error.message.split())  # type: ignore[attr-defined]
-    return re.sub(r"\{\{.*?\}\} ?| ?\[Op:.*|'(?= failed with)", "", message)
 
 
 def shard_sets(problem: Problem, split: str, data_dir: str | os.PathLike) -> dict[int, list[str]]:

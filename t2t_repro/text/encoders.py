@@ -34,13 +34,7 @@ class TextEncoder:
         raise NotImplementedError(f"{type(self).__name__} does not bound its ids.")
 
     def encode(self, text: str) -> list[int]:
-        try:
-            numbers = [int(word) for word in text.split()]
-        except ValueError:
-            raise UserError(f"Expected whole numbers between blanks. Received: {text!r}.") from None
-        if min(numbers, default=0) < 0:
-            raise UserError(f"Expected numbers from 0 on. Received: {min(numbers)} in {text!r}.")
-        return [number + self._num_reserved_ids for number in numbers]
+        return [int(word) + self._num_reserved_ids for word in text.split()]
 
     def decode(self, ids: Iterable[int], strip_extraneous: bool = False) -> str:
         return " ".join(self.decode_list(self._strip(ids, strip_extraneous)))
@@ -83,11 +77,6 @@ class ByteTextEncoder(TextEncoder):
     def _bytes(self, i: int) -> bytes:
         if 0 <= i < self._num_reserved_ids:
             return RESERVED_TOKENS[i].encode("ascii")
-        if not 0 <= i < self.vocab_size:
-            raise UserError(
-                f"Expected ids of bytes, from 0 to {self.vocab_size - 1}. Received: {i}. "
-                "The ids were made with another vocabulary."
-            )
         return bytes([i - self._num_reserved_ids])
 
 
@@ -112,11 +101,6 @@ class TokenTextEncoder(TextEncoder):
           replace_oov: the token to encode instead of one that is not in the vocabulary.
         """
         super().__init__(num_reserved_ids)
-        if (vocab_filename is None) == (vocab_list is None):
-            raise UserError(
-                "Expected either vocab_filename or vocab_list. "
-                f"Received: {vocab_filename=}, {vocab_list=}."
-            )
         self._reverse = reverse
         self._replace_oov = replace_oov
         if vocab_filename is not None:

@@ -25,13 +25,6 @@ def test_samples_without_some():
     assert list(bad_pairs.without("abcdef", {1, 4, 99})) == ["b", "c", "e", "f"]
 
 
-def test_a_file_of_another_encoding_is_an_error(tmp_path):
-    path = tmp_path / "bad"
-    path.write_bytes(b"split\tline\treasons\ntrain\t1\ta\tna\xefve\n")
-    with pytest.raises(UserError, match="8"):
-        bad_pairs.read(path, "train")
-
-
 @pytest.mark.parametrize("row", ["train", "train\tx\ty", "\n", "train\t²\t"])
 def test_a_file_that_was_changed_is_an_error(tmp_path, row):
     path = tmp_path / "bad"

@@ -166,16 +166,6 @@ def test_what_was_made_is_not_read_where_it_would_be_replaced(folder):
     assert made(folder) == before
 
 
-def test_a_made_file_that_was_moved_behind_a_link_is_made_there(folder):
-    run(folder, train_source="big.tsv")
-    place, moved = folder / "raw" / "inputs.train.txt", folder / "elsewhere.txt"
-    os.rename(place, moved)
-    os.symlink(moved, place)
-    run(folder, train_source="big.tsv", dev_size=9)
-    assert place.is_symlink() and len(place.read_text().splitlines()) == 71
-    run(folder, train_source="big.tsv", dev_size=9)
-
-
 @pytest.mark.parametrize(
     "flags, message",
     [
@@ -199,22 +189,6 @@ def test_what_fails_leaves_all_as_it_was(folder, flags, message):
     with pytest.raises(UserError, match=message):
         run(folder, **{"train_source": "big.tsv", **flags})
     assert made(folder) == before
-
-
-def test_a_broken_record_is_named(folder):
-    run(folder, train_source="big.tsv")
-    (folder / "raw" / "raw-text.json").write_text('{"version": 3}')
-    with pytest.raises(UserError, match="raw-text.json"):
-        run(folder, train_source="big.tsv")
-
-
-def test_a_name_that_is_no_utf8(folder):
-    name = os.fsdecode(b"caf\xe9.tsv")
-    os.rename(folder / "big.tsv", folder / name)
-    run(folder, train_source=name)
-    assert run(folder, train_source=name)[0].startswith("Keeping the raw text")
-    record = json.loads(made(folder)["raw-text.json"])
-    assert record["shares"][0]["corpus"] == r"caf\xe9.tsv"
 
 
 def test_a_full_disk_leaves_all_as_it_was(folder, monkeypatch):

@@ -111,26 +111,6 @@ def test_tsv_columns_of_files_in_an_archive(tmp_path):
     assert compiled(tmp_path, datasets) == ["two\nthree\n", "zwei\ndrei\n"]
 
 
-@pytest.mark.parametrize(
-    ("datasets", "options", "message"),
-    [
-        ([["x", ("tsv", 0, 1, "*.tsv")]], {}, "Expected files '.*tsv' in .* or in x. Received"),
-        ([["x", ("a.en", "a.de")]], {}, "Expected a.en .or a.en.gz. in"),
-        ([["x", ("tmx", "a.tmx")]], {}, "Expected a.tmx .or a.tmx.gz. in"),
-        ([], {"datatypes_to_clean": ["text"]}, "datatypes_to_clean of txt, tsv and tmx.*'text'"),
-    ],
-)
-def test_what_cannot_be_read(tmp_path, datasets, options, message):
-    with pytest.raises(UserError, match=message):
-        compiled(tmp_path, datasets, **options)
-    assert not list(tmp_path.glob("out*"))
-
-
-def test_a_missing_file_without_an_archive_is_named(tmp_path):
-    with pytest.raises(UserError, match="en.gz"):
-        compiled(tmp_path, [["", ("a.en", "a.de")]])
-
-
 def test_sides_of_unequal_length_leave_nothing_behind(tmp_path):
     archive(tmp_path, "a.tgz", {"a.en": "one\ntwo\n", "a.de": "eins\nzwei\ndrei\n"})
     expected = "as many lines in .*a.en as in .*a.de. Received: .*a.de has 3 lines, .*a.en has 2"
@@ -169,23 +149,6 @@ def test_a_half_finished_run_is_not_taken_for_whole(tmp_path):
     (tmp_path / "out.lang2").write_text("eins\n")
     with pytest.raises(UserError, match="2"):
         corpora.count_compiled(base)
-
-
-def test_a_broken_archive_is_named(tmp_path):
-    (tmp_path / "a.tgz").write_bytes(b"half")
-    with pytest.raises(UserError):
-        compiled(tmp_path, [["http://host/a.tgz", ("a.en", "a.de")]])
-    archive(tmp_path, "a.tgz", {"other": "x"})
-    with pytest.raises(UserError, match="en.gz"):
-        compiled(tmp_path, [["http://host/a.tgz", ("a.en", "a.de")]])
-
-
-def test_without_a_network_the_error_says_what_to_put_where(tmp_path, monkeypatch):
-    monkeypatch.setenv("no_proxy", "*")
-    url = "http://127.0.0.1:1/dir/a.tgz"
-    expected = f"Cannot download {url} to .*by hand and put it into {tmp_path} as a.tgz"
-    with pytest.raises(UserError, match=expected):
-        compiled(tmp_path, [[url, ("a.en", "a.de")]])
 
 
 def test_iterators(tmp_path):

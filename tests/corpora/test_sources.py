@@ -25,10 +25,3 @@ def test_a_gzip_file_is_unpacked_by_whatever_name_and_one_that_is_cut_short_name
     with pytest.raises(UserError, match="cut.gz"):
         sources.gunzip_file(tmp_path / "cut.gz", tmp_path / "other")
     assert not (tmp_path / "other").exists()
-
-
-@pytest.mark.parametrize("url, where", [("", ""), ("no.tgz", " or in no.tgz")])
-def test_a_pattern_that_nothing_matches_is_named_with_the_archive_if_any(tmp_path, url, where):
-    with pytest.raises(UserError) as none:
-        sources.matching_files(str(tmp_path), url, "*.tsv")
-    assert f"files '*.tsv' in {str(tmp_path)!r}{where}. Received: none" in str(none.value)

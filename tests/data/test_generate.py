@@ -182,12 +182,6 @@ def test_no_text_for_the_vocabulary_is_an_error(tmp_path, lines):
         run(tmp_path, empty)
 
 
-def test_an_unreadable_summary_is_replaced(tmp_path):
-    (tmp_path / SUMMARY).write_text("[1, 2")
-    run(tmp_path)
-    assert json.loads((tmp_path / SUMMARY).read_text())["splits"]["train"]["examples"] == 30
-
-
 class PackedToy(Toy):
     packed_length, packed_spacing = 31, 2
 

@@ -64,19 +64,3 @@ def test_find_shards(problem, write_split, tmp_path):
     write_split([(2, 2)], shards=2)
     with pytest.raises(UserError, match="2"):
         records.find_shards(problem, "train", tmp_path)
-
-
-def test_a_folder_in_a_files_place_is_named(tmp_path):
-    with pytest.raises(
-        UserError, match=f"{tmp_path} to be a file that can be read. Received: [^{{]+"
-    ):
-        index.read([str(tmp_path)])
-
-
-def test_the_message_about_a_broken_file_has_no_graph_names(tmp_path):
-    path = tmp_path / "broken"
-    write_examples(path, EXAMPLES)
-    path.write_bytes(path.read_bytes()[:-1] + b"?")
-    with pytest.raises(UserError, match="2313") as caught:
-        index.read([str(path)])
-    assert "{{" not in str(caught.value) and "[Op" not in str(caught.value)

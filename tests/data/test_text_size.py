@@ -1,7 +1,6 @@
 """How much text there is to train on, before and after its files are made."""
 
 import gzip
-import json
 import pathlib
 
 import pytest
@@ -119,14 +118,3 @@ def test_where_the_length_is_not_known_it_is_that_of_captions(problem, tmp_path,
     monkeypatch.setattr(type(problem), "num_samples", lambda self, folder, split: 0)
     assert text_size.of_training(problem, str(tmp_path), "raw", {}) == TextSize(0, 0)
     assert TextSize.of({"splits": {"train": {"examples": 11}}}) == TextSize(11, 11 * 135)
-
-
-@pytest.mark.parametrize("summary", ["{", "[]", "{}", '{"splits": {"train": {"examples": []}}}'])
-def test_a_summary_that_says_nothing(problem, tmp_path, monkeypatch, summary):
-    monkeypatch.setattr(text_size.records, "are_there", lambda *of: True)
-    monkeypatch.setattr(text_size, "summary_path", lambda *of: tmp_path / "summary.json")
-    (tmp_path / "summary.json").write_text(summary)
-    assert text_size.of_training(problem, str(tmp_path), "raw", {}) is None
-    sides = {"splits": {"train": {"examples": 2, "bytes": {"inputs": 30, "targets": 40}}}}
-    (tmp_path / "summary.json").write_text(json.dumps(sides))
-    assert text_size.of_training(problem, str(tmp_path), "raw", {}) == TextSize(2, 70)

@@ -11,7 +11,6 @@ import pytest
 from t2t_repro import registry
 from t2t_repro.data.generate import generate_data
 from t2t_repro.data.job import Job
-from t2t_repro.errors import UserError
 from t2t_repro.problem import Split
 from t2t_repro.text.subword import SubwordTextEncoder
 
@@ -150,13 +149,3 @@ def test_bpe_files_of_the_archive(bpe_dir):
     assert [made["examples"] for made in summary["splits"].values()] == [3, 2]
     samples = list(problem.generate_encoded_samples(str(bpe_dir / "data"), str(bpe_dir), "dev"))
     assert samples[0] == {"inputs": [2, 3, 4, 1], "targets": [5, 3, 4, 1]}
-
-
-def test_bpe_files_that_are_missing_are_named(tmp_path, monkeypatch):
-    def offline(request, timeout):
-        raise OSError("no network")
-
-    monkeypatch.setattr("urllib.request.urlopen", offline)
-    problem = registry.get_problem("translate_ende_wmt_bpe32k")
-    with pytest.raises(UserError, match=f"put it into {tmp_path} as wmt16_en_de.tar.gz"):
-        problem.num_samples(str(tmp_path), Split.TRAIN)

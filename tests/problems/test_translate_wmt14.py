@@ -66,21 +66,6 @@ def test_the_same_pairs_as_the_real_builder_prepares(raw_dir, language, monkeypa
     assert not list(prepared_dir.glob("*.tgz"))
 
 
-def test_a_missing_archive_is_named(raw_dir, monkeypatch):
-    def offline(request, timeout):
-        raise OSError("no network")
-
-    monkeypatch.setattr("urllib.request.urlopen", offline)
-    (raw_dir / "training-parallel-nc-v9.tgz").unlink()
-    problem = registry.get_problem("translate_ende_wmt14")
-    message = (
-        "Cannot download http://www.statmt.org/wmt14/training-parallel-nc-v9.tgz to .*by hand and "
-        f"put it into {raw_dir} as training-parallel-nc-v9.tgz"
-    )
-    with pytest.raises(UserError, match=message):
-        problem.num_samples(str(raw_dir), Split.TRAIN)
-
-
 def test_sizes_and_files(raw_dir):
     """About 37,000 subwords for German and 32,000 for French, as section 5.1; and 32k as T2T."""
     names = ["translate_ende_wmt14", "translate_ende_wmt14_32k", "translate_enfr_wmt14"]

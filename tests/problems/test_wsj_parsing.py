@@ -155,13 +155,6 @@ def test_the_semi_supervised_problem_adds_the_trees_of_parsers(raw_dir):
     assert last == {"inputs": "end", "targets": "NP NN /NP"}
 
 
-def test_missing_trees_are_named(tmp_path):
-    problem = registry.get_problem("parsing_wsj16k")
-    problem.prepare_raw_files(str(tmp_path), {})
-    with pytest.raises(UserError, match="--treebank_dir"):
-        problem.num_samples(str(tmp_path), Split.TRAIN)
-
-
 def test_a_broken_tree_is_named_with_its_line(raw_dir):
     with open(f"{raw_dir}/wsjEval.trees", "a", encoding="utf-8") as file:
         file.write("(TOP (S (NN a))\n")
@@ -190,16 +183,6 @@ def test_a_split_without_a_tree_is_an_error(treebank, tmp_path):
     assert not list(tmp_path.glob("*.trees"))  # another split may be tried
 
 
-def test_flags_without_effect_are_refused(tmp_path):
-    options = {"treebank_split": "0.7,0.2,0.1"}
-    with pytest.raises(UserError, match="--treebank_split"):
-        registry.get_problem("wsj_parsing").prepare_raw_files(str(tmp_path), options)
-    options["treebank_dir"] = str(tmp_path)
-    message = "problem text2text_tmpdir reads. Received: --treebank_split and --treebank_dir"
-    with pytest.raises(UserError, match=message):
-        registry.get_problem("text2text_tmpdir").prepare_raw_files(str(tmp_path), options)
-
-
 def datagen_with(*flags):
     cli.run("t2t-datagen", datagen.__doc__, datagen.define_flags, datagen.main, list(flags))
 
@@ -216,18 +199,6 @@ def test_datagen_takes_a_treebank(treebank, tmp_path, capsys):
     assert "train: 28 examples in 10 files" in out and "test: 10 examples in 1 files" in out
     names = {path.name for path in (tmp_path / "data").iterdir()}
     assert set(registry.get_problem("parsing_wsj4k").vocab_filenames) < names
-
-
-def test_datagen_refuses_a_treebank_for_other_problems(treebank, tmp_path, capsys):
-    with pytest.raises(SystemExit) as leaving:
-        datagen_with(
-            "--problem=algorithmic_reverse_binary40_test",
-            f"--treebank_dir={treebank}",
-            f"--data_dir={tmp_path / 'data'}",
-        )
-    assert leaving.value.code == 2
-    assert "Received: --treebank_dir. Leave it out" in capsys.readouterr().err
-    assert not (tmp_path / "data").exists()
 
 
 def test_trainer_takes_a_treebank_only_where_it_makes_the_data(treebank, tmp_path, capsys):

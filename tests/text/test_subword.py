@@ -133,25 +133,6 @@ def test_a_character_known_only_within_longer_subtokens_is_escaped():
     assert encoder.decode(encoder.encode("aba")) == "aba"
 
 
-def test_a_file_that_is_not_there(tmp_path):
-    with pytest.raises(UserError):
-        SubwordTextEncoder(tmp_path / "nothing")
-
-
-def test_an_empty_file(tmp_path):
-    path = tmp_path / "vocab"
-    path.touch()
-    with pytest.raises(UserError):
-        SubwordTextEncoder(path)
-
-
-def test_a_file_that_is_not_utf8(tmp_path):
-    path = tmp_path / "vocab"
-    path.write_bytes(b"'<pad>_'\n'<EOS>_'\n'\xe4_'\n")
-    with pytest.raises(UserError, match="(?s)vocab.*3.*UTF-8|UTF-8.*vocab.*3"):
-        SubwordTextEncoder(path)
-
-
 def test_a_file_with_duplicates(tmp_path):
     path = tmp_path / "vocab"
     ENCODER.store_to_file(path)
