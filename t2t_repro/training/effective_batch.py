@@ -13,10 +13,17 @@ import statistics
 from typing import Any
 
 from t2t_repro.config import HParams
+from t2t_repro.data import needs, records
+from t2t_repro.data.batching import hparams_to_batching_scheme
+from t2t_repro.data.needs import DataNeeds
 from t2t_repro.errors import UserError
-from t2t_repro.training import plan, updates
+from t2t_repro.problem import Split
+from t2t_repro.training import updates
 from t2t_repro.training.request import TrainRequest
 
+_LENGTH = 28  # tokens of a sentence where the data are not there to say it: WMT's, about
+_FULL = 0.9  # of batch_size is in a batch: buckets round down, and the other side is shorter
+_REAL = 0.9  # of these are no padding
 _ROUNDS = 5  # the tokens of a batch do not quite follow its size: sizes are rounded down
 _FAR = 0.2  # of a run that goes on on other devices
 
@@ -88,7 +95,7 @@ def _tokens(request: TrainRequest, batch_size: int) -> float:
     hparams = dataclasses.replace(request.config.hparams, batch_size=batch_size)
     config = dataclasses.replace(request.config, hparams=hparams)
     other = dataclasses.replace(request, config=config)
-    return statistics.mean(plan.real_tokens(other, plan.data_of(other)))
+    return statistics.mean(real_tokens(other, data_of(other)))
 
 
 def _check(request: TrainRequest, replicas: int) -> None:
@@ -99,7 +106,7 @@ def _check(request: TrainRequest, replicas: int) -> None:
     """
     hparams = request.config.hparams
     wanted, batches = hparams.effective_batch_size, replicas * updates.gathered(hparams)
-    if plan.data_of(request).are_there:
+    if data_of(request).are_there:
         found, about = batches * _tokens(request, hparams.batch_size), "some"
         is_other = abs(found / wanted - 1) > _FAR
     else:
@@ -111,3 +118,50 @@ def _check(request: TrainRequest, replicas: int) -> None:
             f"{wanted:,} tokens a side (effective_batch_size). Received: {replicas}, on which they "
             f"would have {about} {found:,.0f}. --worker_gpu says how many."
         )
+
+
+def data_of(request: TrainRequest) -> DataNeeds:
+    """Returns what the data of a run take.
+
+    Raises:
+        UserError: if they are broken, or are not there and nothing makes them.
+    """
+    problem, data_dir, job = request.problem, request.config.data_dir, request.job
+    if job is None:
+        records.find_shards(problem, Split.TRAIN, data_dir)
+        return needs.of(problem, data_dir, None)
+    return needs.of(problem, data_dir, job.tmp_dir, job.options)
+
+
+def real_tokens(request: TrainRequest, data: DataNeeds) -> tuple[float, float]:
+    """Returns the source and the target tokens of one device's mean batch, without padding."""
+    if found := _statistics(request, data):
+        return found.inputs_tokens / found.batches, found.targets_tokens / found.batches
+    sentences, source, target = mean_batch(request, data)
+    return _REAL * sentences * source, _REAL * sentences * target
+
+
+def mean_batch(request: TrainRequest, data: DataNeeds) -> tuple[float, float, float]:
+    """Returns sentences and both lengths, padding included, of one device's mean batch."""
+    hparams, problem = request.config.hparams, request.problem
+    if found := _statistics(request, data):
+        room = found.kept * (1 - found.padding)
+        lengths = found.inputs_tokens / room, found.targets_tokens / room
+        return found.kept / found.batches, *lengths
+    scheme = hparams_to_batching_scheme(hparams, length_multiplier=problem.batch_size_multiplier)
+    length = problem.packed_length or min(_LENGTH, hparams.max_length or _LENGTH)
+    bucket = sum(length >= boundary for boundary in scheme["boundaries"])
+    tokens = max(1.0, _FULL * hparams.batch_size)
+    fixed = hparams.use_fixed_batch_size
+    return scheme["batch_sizes"][bucket] if fixed else tokens / length, length, length
+
+
+def _statistics(request: TrainRequest, data: DataNeeds) -> Any:
+    """Returns the SplitStatistics of the training data in batches; None: they are not there."""
+    if not data.are_there:
+        return None
+    from t2t_repro.data.pipeline import describe
+
+    where = (request.config.hparams, request.config.data_dir)
+    found = describe(request.problem, Split.TRAIN, *where, training=True)
+    return found if found.kept and found.batches else None

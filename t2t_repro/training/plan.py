@@ -7,33 +7,26 @@ machine multiplies, measured now.
 import dataclasses
 import json
 import math
-import os
 import shlex
 import statistics
 from typing import Any
 
 from t2t_repro.config import HParams
-from t2t_repro.corpora import raw_record
-from t2t_repro.corpora.request import RawText
-from t2t_repro.data import needs, preset, records
-from t2t_repro.data.batching import hparams_to_batching_scheme
+from t2t_repro.data import needs, preset, text_size
 from t2t_repro.data.needs import DataNeeds, size_text
 from t2t_repro.errors import UserError
 from t2t_repro.files import write_text_atomic
 from t2t_repro.models import parameters
 from t2t_repro.names import snake_case
-from t2t_repro.problem import OutputType, Split, Text2TextProblem
+from t2t_repro.problem import Text2TextProblem
 from t2t_repro.run_directory import PLAN, RunDirectory
 from t2t_repro.text import vocabulary_size
-from t2t_repro.training import devices, updates
+from t2t_repro.training import devices, effective_batch, updates
 from t2t_repro.training.devices import Devices
 from t2t_repro.training.request import TrainRequest
 
 PAPERS_TOKENS = 25_000  # of each side of a batch, about (section 5.1)
 MOST_HOURS = 14 * 24  # of what is begun without --yes
-_LENGTH = 28  # tokens of a sentence where the data are not there to say it: WMT's, about
-_FULL = 0.9  # of batch_size is in a batch: buckets round down, and the other side is shorter
-_REAL = 0.9  # of these are no padding
 _PROCESS = 800 << 20  # bytes of TensorFlow itself
 # The share of a CPU's products that a step reaches, by width: benchmarks/RESULTS.md.
 _SHARES = {64: 0.25, 128: 0.40, 256: 0.60, 512: 0.72, 1024: 0.80}
@@ -182,15 +175,15 @@ def make(request: TrainRequest, machine: Machine) -> TrainingPlan:
         UserError: if data are broken, or are not there and nothing makes them.
     """
     config, hparams = request.config, request.config.hparams
-    data = data_of(request)
-    vocabulary = _vocabulary(request)
-    shape = _mean_batch(request, data)
+    data = effective_batch.data_of(request)
+    vocabulary = _vocabulary(request, data)
+    shape = effective_batch.mean_batch(request, data)
     count = parameters.count(hparams, *vocabulary).total
     flop = machine.replicas * parameters.train_step_flop(hparams, vocabulary[1], *shape)
     seconds = _step_seconds(hparams, flop, machine)
     steps = max(0, request.plan.train_steps - request.run.newest_step())
     checkpoint = 4 * count * _copies(hparams)
-    real, gathered = real_tokens(request, data), updates.gathered(hparams)
+    real, gathered = effective_batch.real_tokens(request, data), updates.gathered(hparams)
     source, target = (round(machine.replicas * gathered * tokens) for tokens in real)
     held = _held(hparams, vocabulary[1], *shape)
     return TrainingPlan(
@@ -222,23 +215,6 @@ def make(request: TrainRequest, machine: Machine) -> TrainingPlan:
     )
 
 
-def data_of(request: TrainRequest) -> DataNeeds:
-    """Returns what the data of a run take; raises as `make`."""
-    problem, data_dir, job = request.problem, request.config.data_dir, request.job
-    if job is None:
-        records.find_shards(problem, Split.TRAIN, data_dir)
-        return needs.of(problem, data_dir, None)
-    return needs.of(problem, data_dir, job.tmp_dir, job.options)
-
-
-def real_tokens(request: TrainRequest, data: DataNeeds) -> tuple[float, float]:
-    """Returns the source and the target tokens of one device's mean batch, without padding."""
-    if found := _statistics(request, data):
-        return found.inputs_tokens / found.batches, found.targets_tokens / found.batches
-    sentences, source, target = _mean_batch(request, data)
-    return _REAL * sentences * source, _REAL * sentences * target
-
-
 def lacks(plan: TrainingPlan) -> dict[str, str]:
     """Returns what a machine plainly lacks for a run, of "data", "memory", "disk" and "time"."""
     data, machine, found = plan.data, plan.machine, {}
@@ -248,22 +224,15 @@ def lacks(plan: TrainingPlan) -> dict[str, str]:
     if machine.memory and plan.memory > machine.memory:
         needed = f"about {size_text(plan.memory)} of memory are needed"
         found["memory"] = f"{needed}, and {size_text(machine.memory)} are there"
-    systems: dict[int, dict[str, int]] = {}
-    checkpoints = (plan.run, plan.checkpoint * plan.checkpoints)
-    for folder, size in (
-        (data.tmp_dir, data.raw_disk),
-        (data.data_dir, data.data_disk),
-        checkpoints,
-    ):
-        if size:
-            systems.setdefault(needs.free(folder)[0], {})[folder] = size
-    for folders in systems.values():
-        size, free = sum(folders.values()), needs.free(next(iter(folders)))[1]
+    checkpoints = plan.checkpoint * plan.checkpoints
+    wanted = {data.tmp_dir: data.raw_disk, data.data_dir: data.data_disk, plan.run: checkpoints}
+    systems = {folder: needs.free(folder) for folder, size in wanted.items() if size}
+    for system, free in set(systems.values()):
+        folders = [folder for folder in systems if systems[folder][0] == system]
+        size = sum(wanted[folder] for folder in folders)
         if size > free:
-            found["disk"] = (
-                f"about {size_text(size)} of disk are needed in {' and '.join(folders)}, and "
-                f"{size_text(free)} are free"
-            )
+            needed = f"about {size_text(size)} of disk are needed in {' and '.join(folders)}"
+            found["disk"] = f"{needed}, and {size_text(free)} are free"
     if plan.hours > MOST_HOURS:
         found["time"] = f"it would take {span(plan.hours)}"
     return found
@@ -274,14 +243,7 @@ def suggestion(request: TrainRequest, found: dict[str, str]) -> str:
     command = shlex.join(word for word in request.command if word != "--plan")
     problem = request.problem.forward()
     if set(found) == {"data"} and problem.raw_file_flags:
-        sample = ""
-        if problem.output_type == OutputType.TREE:
-            sample = (
-                ". The treebank's public sample is enough for t2t-trainer "
-                "--hparams_set=transformer_parsing_regularized --treebank_dir=SAMPLE "
-                "--treebank_split=0.8,0.1,0.1 (docs/parsing.md)"
-            )
-        return f"Add {' '.join(problem.raw_file_flags)}: {problem.raw_file_hint}{sample}."
+        return f"Add {' '.join(problem.raw_file_flags)}: {problem.raw_file_hint}."
     if set(found) == {"disk"}:
         return f"To keep one checkpoint: {command} --keep_checkpoint_max=1"
     if set(found) == {"memory"}:
@@ -321,47 +283,18 @@ def _step_seconds(hparams: HParams, flop: float, machine: Machine) -> float:
     return of_each / _SHARES[near]
 
 
-def _mean_batch(request: TrainRequest, data: DataNeeds) -> tuple[float, float, float]:
-    """Returns sentences and both lengths, padding included, of one device's mean batch."""
-    hparams, problem = request.config.hparams, request.problem
-    if found := _statistics(request, data):
-        room = found.kept * (1 - found.padding)
-        lengths = found.inputs_tokens / room, found.targets_tokens / room
-        return found.kept / found.batches, *lengths
-    scheme = hparams_to_batching_scheme(hparams, length_multiplier=problem.batch_size_multiplier)
-    length = problem.packed_length or min(_LENGTH, hparams.max_length or _LENGTH)
-    bucket = sum(length >= boundary for boundary in scheme["boundaries"])
-    tokens = max(1.0, _FULL * hparams.batch_size)
-    fixed = hparams.use_fixed_batch_size
-    return scheme["batch_sizes"][bucket] if fixed else tokens / length, length, length
-
-
-def _statistics(request: TrainRequest, data: DataNeeds) -> Any:
-    """Returns the SplitStatistics of the training data in batches; None: they are not there."""
-    if not data.are_there:
-        return None
-    from t2t_repro.data.pipeline import describe
-
-    where = (request.config.hparams, request.config.data_dir)
-    found = describe(request.problem, Split.TRAIN, *where, training=True)
-    return found if found.kept and found.batches else None
-
-
-def _vocabulary(request: TrainRequest) -> tuple[int, int]:
+def _vocabulary(request: TrainRequest, data: DataNeeds) -> tuple[int, int]:
     """Returns the symbols of both sides, from the files or as many as the problem will make."""
     problem, data_dir, job = request.problem, request.config.data_dir, request.job
     try:
         return problem.inputs_vocab_size(data_dir), problem.targets_vocab_size(data_dir)
     except UserError:
         size = problem.approx_vocab_size if isinstance(problem, Text2TextProblem) else 2**15
-    if job and preset.is_for(problem):
-        raw, _ = RawText.of(job.options)
-        paths: list[str] = list(job.problem.raw_text_files(job.tmp_dir, Split.TRAIN))
-        if raw:
-            train = [corpus for corpus in raw.corpora() if corpus.split == Split.TRAIN]
-            paths = [path for corpus in train for path in corpus.paths()]
-        text = round(sum(map(os.path.getsize, paths)) / raw_record.repeated(paths))
-        size = job.vocab_size or (vocabulary_size.supported(text) if text else 0) or size
+    if job and preset.is_for(problem) and not data.missing:
+        text = text_size.of_training(problem, data_dir, str(job.tmp_dir), job.options or {})
+        size = (
+            job.vocab_size or (text and text.size and vocabulary_size.supported(text.size)) or size
+        )
     sides = size, getattr(problem, "approx_targets_vocab_size", size)
     return sides[::-1] if problem.was_reversed else sides
 
@@ -378,11 +311,11 @@ def _held(
 ) -> float:
     """Returns about how many bytes a step of a Transformer keeps for its backward pass."""
     layers = hparams.encoder_layers * source_length + 1.5 * hparams.decoder_layers * target_length
-    of_layers = layers * (10 * hparams.hidden_size + 2 * hparams.filter_size)
-    scores = 3 * hparams.num_heads * layers * max(source_length, target_length)
-    held = sentences * (of_layers + scores + 2 * target_length * vocab_size)
-    passes = 2 if hparams.r_drop_alpha else 1
-    return passes * held * (4 if hparams.activation_dtype == "float32" else 2)
+    scores = 3 * hparams.num_heads * max(source_length, target_length)
+    of_each = layers * (10 * hparams.hidden_size + 2 * hparams.filter_size + scores)
+    of_each += 2 * target_length * vocab_size
+    size = 4 if hparams.activation_dtype == "float32" else 2
+    return size * sentences * of_each * (2 if hparams.r_drop_alpha else 1)
 
 
 def _kept(request: TrainRequest, hours: float) -> int:

@@ -77,7 +77,7 @@ def test_a_parser_without_a_treebank(on, refused, tmp_path):
     error = refused("--hparams_set=paper_parsing_wsj", "--tmp_dir=none").err
     assert "lacks wsjTrain.trees, wsjEval.trees, wsjTest.trees, which cannot be" in error
     assert "--treebank_dir=FOLDER" in error
-    assert "transformer_parsing_regularized --treebank_dir=SAMPLE" in error and not begun
+    assert not begun
     for section in range(2, 24):
         (tmp_path / f"wsj_{section:02d}00.mrg").touch()
     run("--hparams_set=paper_parsing_wsj", "--tmp_dir=none", "--treebank_dir=.")

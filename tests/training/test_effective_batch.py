@@ -9,7 +9,7 @@ from t2t_repro.config import HParams
 from t2t_repro.data.needs import DataNeeds
 from t2t_repro.errors import UserError
 from t2t_repro.run_directory import RunConfig, RunDirectory
-from t2t_repro.training import effective_batch, plan, updates
+from t2t_repro.training import effective_batch, updates
 from t2t_repro.training.early_stopping import EarlyStopping
 from t2t_repro.training.request import Plan, TrainRequest
 
@@ -22,9 +22,9 @@ def batches(monkeypatch):
         size = request.config.hparams.batch_size
         return 0.75 * size, 2 / 3 * size
 
-    monkeypatch.setattr(plan, "real_tokens", real_tokens)
+    monkeypatch.setattr(effective_batch, "real_tokens", real_tokens)
     there = DataNeeds("data", "raw", files=1)
-    monkeypatch.setattr(plan, "data_of", lambda request: there)
+    monkeypatch.setattr(effective_batch, "data_of", lambda request: there)
 
 
 def request_of(path, steps=30, **changes):
@@ -63,7 +63,7 @@ def test_of_sizes_that_are_rounded_down_the_nearest_is_taken(tmp_path, monkeypat
         asked.append(request.config.hparams.batch_size)
         return 2 * (asked[-1] // 160 * 160 or 1,)
 
-    monkeypatch.setattr(plan, "real_tokens", real_tokens)
+    monkeypatch.setattr(effective_batch, "real_tokens", real_tokens)
     chosen = effective_batch.choose(request_of(tmp_path, effective_batch_size=500), 1)
     assert chosen.config.hparams.batch_size // 160 == 3 and 1 < len(asked) < 9
 
@@ -107,8 +107,8 @@ def test_a_run_whose_data_are_not_there_is_refused_by_no_guess_at_its_padding(
     asked = request_of(tmp_path / "run", effective_batch_size=2400)
     begun = effective_batch.choose(asked, 2)
     begun.run.begin(begun.config, ["t2t-trainer"], [])
-    monkeypatch.setattr(plan, "data_of", lambda request: DataNeeds("data", "raw"))
-    monkeypatch.setattr(plan, "real_tokens", lambda request, data: (300, 300))
+    monkeypatch.setattr(effective_batch, "data_of", lambda request: DataNeeds("data", "raw"))
+    monkeypatch.setattr(effective_batch, "real_tokens", lambda request, data: (300, 300))
     resumed = replace(asked, config=begun.config)
     assert effective_batch.choose(resumed, 2).plan == begun.plan
     with pytest.raises(UserError, match="1"):
