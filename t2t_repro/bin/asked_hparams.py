@@ -37,7 +37,7 @@ def of(values: Mapping[str, Any], before: RunConfig | None) -> tuple[str, HParam
     else:
         hparams_set = values["hparams_set"]
         hparams = registry.get_hparams(hparams_set, overrides, values["model"])
-        hparams = updates.as_begun(hparams, before.hparams) if before else hparams
+        hparams = updates.resumed(hparams, before.hparams) if before else hparams
     changes = {name: values[name] for name in _FLAGS}
     for name in asked.keys() & changes.keys():
         if changes[name] and str(changes[name]) != asked[name]:

@@ -46,7 +46,7 @@ def proposed(
     steps //= updates.batches_of_an_update(config.hparams)
     rate, why = _rate([row["learning_rate"] for row in rows])
     hparams = dataclasses.replace(
-        updates.as_asked(config.hparams),
+        updates.requested(config.hparams),
         # Not single_cycle_cos_decay, whose train_steps count batches where updates gather several.
         learning_rate_schedule="constant*linear_warmup*multi_cycle_cos_decay",
         learning_rate_constant=rate,

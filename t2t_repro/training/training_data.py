@@ -36,12 +36,7 @@ def check_same(
     file = run.path / TRAINING_DATA
     if not run.newest_step() or not file.is_file():
         return
-    try:
-        goes_on = "The run goes on with the data that it has now."
-        kept = schema.read(file, dict[str, int | float], goes_on)
-    except UserError as error:
-        say(f"Warning: on what the run was trained cannot be read. {error}")
-        return
+    kept = schema.read(file, dict[str, int | float], "Delete it.")
     known = {name: kept[name] for name in _SAME if name in kept}
     if differs := changes(known, dataclasses.asdict(data)):
         raise UserError(

@@ -27,7 +27,7 @@ def batches_of_an_update(hparams: HParams) -> int:
     return gathered(hparams) if hparams.effective_batch_size else 1
 
 
-def as_asked(hparams: HParams) -> HParams:
+def requested(hparams: HParams) -> HParams:
     """Returns a run's hparams as another run asks for them: what was chosen is chosen anew."""
     if not hparams.effective_batch_size:
         return hparams
@@ -37,7 +37,7 @@ def as_asked(hparams: HParams) -> HParams:
     )
 
 
-def as_begun(hparams: HParams, before: HParams) -> HParams:
+def resumed(hparams: HParams, before: HParams) -> HParams:
     """Returns the hparams of a command with what the run that it continues has chosen.
 
     Raises:

@@ -65,30 +65,12 @@ def test_the_programs_are_made_in_order_and_it_says_so_at_both_ends(lower, may, 
     assert len(said) == 2 and said[1].startswith("XLA has compiled 3 of 3 shapes of a batch in 0.")
 
 
-def test_another_shape_is_not_its_business(lower, may):
-    may.set()
-    with Ahead(SHAPES) as programs:
-        assert programs.program(batch_of(SHAPES[0])) is None  # nothing has begun
-        programs.begin(lower)
-        assert programs.program(batch_of({"inputs": (4, 15), "targets": (4, 14)})) is None
-
-
 def test_what_is_needed_now_does_not_wait_for_its_turn(lower, may, compiled):
     with Ahead(SHAPES, 1, print) as programs:
         programs.begin(lower)
         threading.Timer(0.3, may.set).start()
         assert programs.program(batch_of(SHAPES[2])) == "program of 3"
         assert (3, True) in compiled  # the thread is still at the first
-
-
-def test_who_waits_is_told_how_far_it_is(lower, may, said, monkeypatch):
-    monkeypatch.setattr(ahead, "_EVERY", 0.05)
-    monkeypatch.setattr(ahead, "_LOOK", 0.01)
-    with Ahead(SHAPES, 1, said.append) as programs:
-        programs.begin(lower)
-        threading.Timer(0.5, may.set).start()
-        programs.program(batch_of(SHAPES[0]))
-    assert said[1].startswith("XLA has compiled 0 of 3 shapes of a batch in 0.")
 
 
 def test_a_signal_ends_the_wait(lower, may, monkeypatch):
@@ -106,21 +88,6 @@ def test_at_the_end_it_waits_for_what_is_at_work_and_for_no_more(lower, may, com
         threading.Timer(0.3, may.set).start()
     assert compiled == [(4, False)]
     assert said[1:] == ["Waiting for what XLA is compiling (1)."]
-
-
-def test_an_error_of_the_compiler_is_raised_where_the_batch_is_trained_on(said):
-    tried = []
-
-    def broken(shape):
-        tried.append(shape)
-        raise ValueError(f"no memory for {shape['inputs']}")
-
-    with Ahead(SHAPES[:1], 1, said.append) as programs:
-        programs.begin(broken)
-        programs._pool.shutdown()
-        with pytest.raises(ValueError):
-            programs.program(batch_of(SHAPES[0]))
-    assert len(tried) == 2 and len(said) == 1  # once more by itself; it counts for nothing
 
 
 def test_what_failed_beside_others_is_made_by_itself(lower, may, said):

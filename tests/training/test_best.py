@@ -135,8 +135,3 @@ def test_a_ranking_of_old_that_says_no_sample_is_compared(run, add, of):
     file.write_text(json.dumps(ranking))
     assert add(30, KeepBest(count=2), of("all 9 examples"), loss=2.0)
     assert ranked(run) == [10, 30] and not of.said
-
-
-def test_what_is_wrong_is_said(run, add):
-    with pytest.raises(UserError, match="accuracy"):
-        add(10, KeepBest(metric="accuracy"), loss=1.0)

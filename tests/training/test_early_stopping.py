@@ -124,13 +124,3 @@ def test_a_direction_against_the_metric_is_refused():
     message = "--eval_early_stopping_metric_minimize: of loss, less is better. Received: False"
     with pytest.raises(UserError, match=message):
         EarlyStopping(steps=1, metric_minimize=False)
-
-
-def test_the_best_of_the_reason_is_a_number_where_there_is_one():
-    rows = [
-        {"kind": "eval", "step": step, "split": "dev", "loss": loss}
-        for step, loss in {10: 3.0, 20: "nan", 30: 3.5}.items()
-    ]
-    assert "3.0000 at step 10, the best since is 3.5000 at step 30" in EarlyStopping(
-        steps=20
-    ).reason(rows, ALL)

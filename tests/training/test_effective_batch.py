@@ -77,7 +77,7 @@ def test_a_run_that_goes_on_keeps_its_batches(tmp_path):
     asked = request_of(tmp_path / "run", effective_batch_size=2400)
     begun = effective_batch.choose(asked, 2)
     begun.run.begin(begun.config, ["t2t-trainer"], [])
-    again = updates.as_begun(asked.config.hparams, begun.config.hparams)
+    again = updates.resumed(asked.config.hparams, begun.config.hparams)
     assert again == begun.config.hparams and updates.batches_of_an_update(again) == 3
     resumed = replace(asked, config=replace(asked.config, hparams=again))
     assert effective_batch.choose(resumed, 2).plan == begun.plan
@@ -92,12 +92,12 @@ def test_a_run_that_goes_on_keeps_its_batches(tmp_path):
         ),
     ):
         with pytest.raises(UserError, match=f"the run's own .* 2,400 tokens. Received: .*{said}"):
-            updates.as_begun(replace(asked.config.hparams, **changes), begun.config.hparams)
-    tuned = updates.as_asked(begun.config.hparams)
+            updates.resumed(replace(asked.config.hparams, **changes), begun.config.hparams)
+    tuned = updates.requested(begun.config.hparams)
     assert (tuned.optimizer, tuned.train_steps) == ("adam", asked.config.hparams.train_steps)
     other = HParams(batch_size=700)
-    assert updates.as_asked(other) is other
-    assert updates.as_begun(other, begun.config.hparams) is other
+    assert updates.requested(other) is other
+    assert updates.resumed(other, begun.config.hparams) is other
     assert updates.batches_of_an_update(other) == 1
 
 

@@ -142,21 +142,6 @@ def test_a_run_goes_on_with_its_data_alone(make, monkeypatch):
     assert first.run.newest_step() == 2
 
 
-@pytest.mark.slow
-def test_it_says_what_the_data_are(make, capsys):
-    request = make(steps=1)
-    Experiment(request).train()
-    data = json.loads((request.run.path / "training-data.json").read_text())
-    expected = (
-        f"{data['kept']:,} examples of {data['examples']:,} (0 too long, 0 too short), "
-        f"{data['targets_tokens']:,} target tokens, {data['padding']:.1%} padding, "
-        f"{data['batches']:,.1f} batches an epoch; a batch of 256 tokens, padding included, x 1 "
-        "replica (the paper's: 25,000 target tokens)\n"
-    )
-    assert expected in capsys.readouterr().out
-    assert data["kept"] > 0 and data["batches"] > 0
-
-
 def test_a_few_batches_are_a_fair_sample_of_the_split(make):
     config, problem = make(overrides="batch_size=256").config, make().problem
 

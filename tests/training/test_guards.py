@@ -9,7 +9,6 @@ from t2t_repro.errors import UserError
 from t2t_repro.run_directory import RunDirectory
 from t2t_repro.text.encoders import ByteTextEncoder
 from t2t_repro.training import guards
-from t2t_repro.training.evaluation import Evaluator
 
 BATCH = {
     "inputs": np.array([[99, 100, 1], [101, 1, 0]]),
@@ -29,16 +28,6 @@ def test_a_bad_batch_is_written_with_its_text(tmp_path):
     }  # fmt: skip
     assert first["inputs"] == [99, 100, 1] and first["inputs_text"] == "ab"
     assert first["targets_text"] == "def"
-
-
-def test_a_packed_batch_is_written_with_the_text_of_its_two_sides(tmp_path):
-    positions = {f"{side}_position": np.zeros_like(ids) for side, ids in BATCH.items()}
-    encoders = dict.fromkeys(BATCH, ByteTextEncoder())
-    where = {"number": 1, "step": 1, "loss": 0.5}
-    run = RunDirectory(tmp_path)
-    path = guards.write_batch(run, BATCH | positions, **where, encoders=encoders)
-    first = json.loads(path.read_text())["examples"][0]
-    assert first["targets_text"] == "def" and first["targets_position"] == [0, 0, 0, 0]
 
 
 def test_the_shares_of_several_devices_are_one_batch(tmp_path):
@@ -70,14 +59,3 @@ def test_a_lack_of_memory_names_the_bucket_and_the_flags(error):
     with pytest.raises(ZeroDivisionError):
         with guards.naming_the_batch("step 7", BATCH):
             raise ZeroDivisionError
-
-
-def test_an_evaluation_without_memory_names_its_batch(make_model, make_batches, monkeypatch):
-    evaluator = Evaluator(make_model())
-
-    def fail(batch, device):
-        raise MemoryError
-
-    monkeypatch.setattr(evaluator, "_statistics_of", fail)
-    with pytest.raises(UserError):
-        evaluator.evaluate(make_batches().take(1))

@@ -146,10 +146,6 @@ def test_another_error_of_a_step_is_an_error(
     assert checkpoints.latest(run.path) is None
 
 
-def test_tensorflow_is_never_known_to_have_only_compiled(make_model):
-    assert not distribution.was_compiling(make_model())
-
-
 def test_an_evaluation_that_a_signal_ends_is_made_again(run, make_model, make_batches):
     plan, evaluations = Plan(train_steps=6, local_eval_frequency=3), []
 
@@ -216,18 +212,6 @@ def test_a_step_that_is_not_finite_is_left_out_and_resume_stays_exact(
     assert all(np.isfinite(value).all() for value in ends[0].values())
     for name, value in ends[0].items():
         np.testing.assert_array_equal(value, ends[1][name], name)
-
-
-def test_gradients_that_are_not_finite_stop_the_run_too(run, make_model, make_batches, train):
-    batches = make_batches()
-    model = not_finite_at(make_model(), batches, 3, np.nan, "gradients")
-    message = (
-        r"finite loss and gradients. Received: gradients at step 3, on a batch of inputs .*"
-        r"nonfinite/batch-3.json\); there is no checkpoint yet.*--max_nonfinite_steps=1 leaves"
-    )
-    with pytest.raises(UserError, match=message):
-        train(model, batches, run)
-    assert int(model.optimizer.iterations) == 2
 
 
 def test_a_full_disk_ends_the_run_and_leaves_the_earlier_checkpoints(
@@ -316,27 +300,6 @@ def test_a_row_of_another_sample_is_not_the_evaluation_of_a_checkpoint(
     run.append_metrics({**row, "split": "dev", "sample": "2 of 9 examples"})
     assert go(sample="2 of 9 examples") == [({"loss": "1.0"}, "dev", "2 of 9 examples")]
     assert evaluations == [2, 2]
-
-
-def test_a_run_that_goes_on_with_another_sample_stops_by_that(run, make_model, make_batches):
-    stream = io.StringIO()
-
-    def go(train_steps, sample, loss_at):
-        log = TrainingLog(run, train_steps, 100, stream)
-
-        def evaluate(step, wait):
-            wait()
-            log.evaluation(step, {"loss": loss_at(step)}, "dev", 0.1, sample=sample)
-            return {"loss": loss_at(step)}
-
-        early = EarlyStopping(steps=4)
-        plan = Plan(train_steps=train_steps, local_eval_frequency=2, early_stopping=early)
-        evaluated = {"log": log, "evaluate": evaluate, "sample": sample}
-        return Trainer(make_model(), make_batches().skip, run, plan, **evaluated).train()
-
-    assert go(8, "all 9 examples", lambda step: 9.0 - step).step == 8
-    assert go(20, "2 of 9 examples", lambda step: 0.5).step == 12
-    assert "early at step 12: loss has not got better for 4 steps: it was" in stream.getvalue()
 
 
 def test_scaled_gradients_that_overflow_are_no_fault_until_the_scale_is_zero(

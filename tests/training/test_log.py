@@ -42,14 +42,6 @@ def test_a_terminal_sees_one_line_that_is_written_over(run, monkeypatch):
     assert [row["step"] for row in run.read_metrics()] == [4, 6]
 
 
-def test_closing_ends_an_unfinished_line(run, monkeypatch):
-    stream = Terminal()
-    log = TrainingLog(run, train_steps=6, every=4, stream=stream)
-    log.step(1, 1.0, 10, 1.0, lambda: 0.1)
-    log.close()
-    assert stream.getvalue().endswith("\n")
-
-
 def test_evaluations_are_written_for_programs(run):
     stream, events = io.StringIO(), []
     log = TrainingLog(run, 6, 4, stream, lambda *event: events.append(event))

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from keras import ops
 
-from t2t_repro.errors import UserError
 from t2t_repro.training import metrics
 
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden" / "text"
@@ -107,8 +106,3 @@ def test_sequence_algorithms_equal_the_plain_recurrences():
         a, b = ([generator.randrange(3) for _ in range(generator.randrange(7))] for _ in "ab")
         assert metrics.longest_common_subsequence(a, b) == lcs(a, b)
         assert metrics.levenshtein(a, b) == edits(a, b)
-
-
-def test_an_unknown_metric_lists_the_nearest():
-    with pytest.raises(UserError, match="acuracy"):
-        metrics.Accumulator(["acuracy"])

@@ -8,7 +8,6 @@ import pytest
 
 from t2t_repro import hparam_rules, registry
 from t2t_repro.config import HParams
-from t2t_repro.errors import UserError
 from t2t_repro.interop import tensor2tensor
 from t2t_repro.layers import kernels
 from t2t_repro.layers.initialization import FusedVariable
@@ -272,11 +271,6 @@ def test_a_gradient_that_is_not_finite_is_not_hidden_by_clipping():
     for _ in range(2):
         optimizer.apply([keras.ops.convert_to_tensor([1.0, np.inf, 1.0])], [variable])
     assert np.isnan(keras.ops.convert_to_numpy(variable)).all()
-
-
-def test_refuses_an_unknown_optimizer():
-    with pytest.raises(UserError, match="adamm"):
-        optimizers.from_hparams(make_hparams(optimizer="adamm"))
 
 
 def test_the_configuration_says_which_settings_each_optimizer_reads():

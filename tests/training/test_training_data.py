@@ -55,30 +55,3 @@ def test_other_devices_are_told(run):
     training_data.check_same(run, DATA, 3, said.append)
     (line,) = said
     assert "was trained on 2 replicas, now on 3: a batch is 1.5 times as large" in line
-
-
-def test_a_start_that_trains_nothing_changes_no_devices(run):
-    training_data.write(run, DATA, replicas=3, train_steps=3)
-    training_data.check_same(run, DATA, 2, pytest.fail)
-    training_data.write(run, DATA, replicas=3, train_steps=4)
-    training_data.check_same(run, DATA, 3, pytest.fail)
-
-
-def test_a_run_of_old_says_no_devices(run):
-    path = run.path / TRAINING_DATA
-    values = json.loads(path.read_text())
-    del values["replicas"], values["inputs_tokens"]
-    path.write_text(json.dumps(values))
-    training_data.check_same(run, DATA, 3, pytest.fail)
-    path.unlink()
-    training_data.check_same(run, DATA, 3, pytest.fail)
-
-
-@pytest.mark.parametrize("content", ["null", "[" * 200, '{"replicas": "2"}'])
-def test_a_broken_record_is_told_and_keeps_no_run_from_going_on(run, content):
-    said = []
-    (run.path / TRAINING_DATA).write_text(content)
-    training_data.check_same(run, dataclasses.replace(DATA, examples=7), 3, said.append)
-    (line,) = said
-    assert line.startswith("Warning: on what the run was trained cannot be read. Expected")
-    assert line.endswith("The run goes on with the data that it has now.")

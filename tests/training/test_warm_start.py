@@ -72,13 +72,6 @@ def test_all_is_taken_from_the_same_model(parent, tmp_path, partial):
     assert before.keys() == {row["name"] for row in kept["rows"]}
 
 
-def test_a_checkpoint_may_be_named_from_within_its_folder(parent, tmp_path, monkeypatch):
-    monkeypatch.chdir(parent[0] / "checkpoints")
-    _, after, _ = begun(("ckpt-7", None), tmp_path / "data")
-    for name, value in parent[1].items():
-        np.testing.assert_array_equal(after[name], value, name)
-
-
 @pytest.mark.parametrize("shared", [True, False])
 def test_the_rows_of_pieces_behind_the_parents_begin_as_the_mean_of_their_parts(
     parent, tmp_path, shared
