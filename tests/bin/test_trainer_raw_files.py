@@ -38,11 +38,11 @@ def test_own_text_that_is_not_there(on, refused, tmp_path):
                 *("--hparams_set=transformer_own_text_small", "--tmp_dir=."),
                 *("--train_source=no.en", "--train_target=no.de"),
             ],
-            "Expected --train_source to be files. Received: no.en, which is not there.",
+            "no.en",
         ),
         (
             ["--hparams_set=paper_parsing_wsj", "--treebank_dir=nowhere"],
-            "Expected --treebank_dir to be the folder of a Penn Treebank. Received: nowhere, which",
+            "nowhere",
         ),
         (
             ["--hparams_set=paper_parsing_wsj", "--treebank_dir=."],
