@@ -237,13 +237,6 @@ def transformer_shim_other():
     assert (other.hidden_size, other.num_heads) == (ours, 1)  # as in tensor2tensor
 
 
-def test_two_packages_cannot_register_one_name(load):
-    text = f"{TOP}\n@registry.register_hparams\ndef shim_twice(): pass\n"
-    load(text, name="one")
-    with pytest.raises(UserError, match="shim_twice"):
-        load(text, name="two")
-
-
 def test_tensor2tensor_is_found_inside_only():
     with pytest.raises(ModuleNotFoundError):
         import tensor2tensor.utils  # noqa: F401

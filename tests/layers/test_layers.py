@@ -152,16 +152,6 @@ def test_dropout_of_almost_one_leaves_what_the_sequence_says():
         assert weights is None
 
 
-def test_dropout_shares_its_draw_along_broadcast_dims():
-    y = np.asarray(
-        PrePostProcess("d", dropout=0.5, dropout_broadcast_dims=(1,))(
-            np.ones((B, T, D)), training=True
-        )
-    )
-    np.testing.assert_array_equal(y, np.repeat(y[:, :1], T, axis=1))
-    assert 0 < y.mean() < 2 and set(np.unique(y)) == {0.0, 2.0}
-
-
 def test_layer_norm_is_float32_under_bfloat16():
     x = np.full((1, 1, 64), 1000.0, "float32")
     x[0, 0, 0] = 1001.0  # bfloat16 cannot tell these apart
