@@ -38,29 +38,23 @@ class Sides(NamedTuple):
     columns: tuple[str, str] | None = None
 
 
-def _suffix(path: str | os.PathLike) -> str:
-    return pathlib.Path(os.fspath(path).removesuffix(".gz")).suffix.lower()
-
-
-def _kind_by_name(path: str | os.PathLike) -> str | None:
-    return KINDS.get(_suffix(path))
-
-
 def kind_of(source: str | os.PathLike, target: str | os.PathLike | None) -> str:
     """Returns the format of a file, or of two side by side, which is "lines".
 
     Raises:
         UserError: on a file that needs another, or has one that it does not need.
     """
-    kind = _kind_by_name(source)
+    kind, other = (
+        path and KINDS.get(pathlib.Path(os.fspath(path).removesuffix(".gz")).suffix.lower())
+        for path in (source, target)
+    )
     if target is not None:
-        for path, other in ((source, target), (target, source)):
-            if _kind_by_name(path):
-                raise UserError(
-                    f"Expected one file for both sides, or two of one sentence a line. Received: "
-                    f"{os.fspath(path)}, which holds both, and {os.fspath(other)}. Leave the "
-                    "latter out, or rename the former to .txt."
-                )
+        if kind or other:
+            raise UserError(
+                "Expected one file for both sides, or two of one sentence a line. Received: "
+                f"{os.fspath(source)} and {os.fspath(target)}. Leave out the one that does not "
+                "hold both, or rename the other to .txt."
+            )
         return "lines"
     if kind is None and b"\t" in next(iter(raw.raw_lines(source)), b""):
         return "tsv"
@@ -114,21 +108,16 @@ def _csv_rows(path: str | os.PathLike) -> Iterator[tuple[int, list[str]]]:
     delimiter = max(",;\t", key=unquoted.count)
     lines = (line + "\n" for line in raw.lines(path))
     table = csv.reader(lines, delimiter=delimiter, strict=True)
-    while True:
-        number = table.line_num + 1
-        try:
-            row = next(table, None)
-        except csv.Error as error:
-            mend = "Mend its quotes: a quote within a quoted field is written twice"
-            if "field limit" in str(error):
-                mend += ", and one that is not closed goes on for ever. Or split the text"
-            raise UserError(
-                f"Expected CSV in {os.fspath(path)}. Received: in the row from line {number} on, "
-                f"{error}. {mend}."
-            ) from error
-        if row is None:
-            return
-        yield number, row
+    number = 1
+    try:
+        for row in table:
+            yield number, row
+            number = table.line_num + 1
+    except csv.Error as error:
+        raise UserError(
+            f"Expected CSV in {os.fspath(path)}. Received: in the row from line {number} on, "
+            f"{error}. Fix its quotes: a quote within a quoted field is written twice."
+        ) from error
 
 
 def _table_pairs(
@@ -198,7 +187,7 @@ def _json_pairs(path: str | os.PathLike, sides: Sides) -> Iterator[Pair]:
         reason = ""
         try:
             entry = json.loads(line)
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             entry, reason = None, f" ({error})"
         if not isinstance(entry, dict):
             raise UserError(
@@ -229,22 +218,13 @@ def _of_object(entry: dict, path: str | os.PathLike, number: int, sides: Sides) 
             "--source_language and --target_language."
         )
     for name, text in zip(names, texts, strict=True):
-        if not isinstance(text, str) or not _is_unicode(text):
+        if not isinstance(text, str):
             raise UserError(
                 f"Expected {name} on line {number} of {os.fspath(path)} to be text. Received: "
                 f"{ascii(text)[:_SHOWN]}."
             )
     source, target = (raw.one_line(text, path, number) for text in texts)
     return source, target
-
-
-def _is_unicode(text: str) -> bool:
-    """Whether it has no half of a pair of UTF-16, which JSON can hold and UTF-8 cannot."""
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _tmx_pairs(path: str | os.PathLike, sides: Sides) -> Iterator[Pair]:

@@ -231,16 +231,10 @@ class _Work:
         pairs = progress.track(spool, "Looking for near duplicates", count, "pairs")
         candidates = splits.apart(sample.drawn(), self._given())
         drawn = splits.choose(pairs, candidates, dev, test)
-        if not (drawn.dev or drawn.test):
-            raise UserError(
-                f"Expected pairs for dev and test with at most {splits.MANY} near duplicates in "
-                f"the text, half of which stays for training. Received: none of {count:,}. Name "
-                "files by --dev_source and --test_source."
-            )
         if len(drawn.dev) + len(drawn.test) < dev + test:
             raise UserError(
-                f"Expected {dev + test:,} pairs for dev and test that do not nearly repeat in "
-                "training, which keeps half of the pairs at least. Received: "
+                f"Expected {dev + test:,} pairs for dev and test with at most {splits.MANY} near "
+                "duplicates in training, which keeps half of the pairs at least. Received: "
                 f"{len(drawn.dev) + len(drawn.test):,} such pairs of {count:,}. Lower --dev_size "
                 "and --test_size, or name files by --dev_source and --test_source."
             )

@@ -176,7 +176,7 @@ def test_what_was_made_is_not_read_where_it_would_be_replaced(folder):
         ({"train_weights": "0.0001"}, "Expected pairs for training. Received: none are left"),
         (
             {"train_source": "same.tsv"},
-            "at most 10 near duplicates .* none of 100. Name",
+            " 5 .*at most 10 .* 0 .*of 100.*--dev_source",
         ),
     ],
 )
