@@ -26,15 +26,6 @@ from t2t_repro.scoring.files import files_by_step, lines_of
 from t2t_repro.scoring.significance import paired
 from t2t_repro.views import scores as view
 
-_NEEDS = {
-    "baseline": "translation",
-    "event_dir": "translations_dir",
-    "min_steps": "translations_dir",
-    "wait_minutes": "translations_dir",
-    "tag_suffix": "event_dir",
-    "report_zero": "event_dir",
-}
-
 
 def define_flags(f: flags.FlagValues) -> None:
     cli.define_request_flags(f, view.DirectoryRequest)
@@ -61,7 +52,7 @@ def main(args: flags.FlagValues) -> None:
         )
     if args.reference is None:
         raise UserError("Expected --reference=FILE, the reference translation. Received: none.")
-    cli.check_needs(args, _NEEDS)
+    cli.check_needs(args, {"baseline": "translation", "event_dir": "translations_dir"})
     outputs = {"--json_file": args.json_file}
     inputs = {"--translation": args.translation, "--reference": args.reference}
     inputs["--baseline"] = args.baseline

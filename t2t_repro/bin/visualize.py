@@ -32,18 +32,6 @@ from t2t_repro.files import write_csv, write_text_atomic, writing
 from t2t_repro.requests import flag
 from t2t_repro.runs import TrainedRun, trained_run
 
-_NEEDS = {
-    "target": "source",
-    "decode_hparams": ("source", "explain"),
-    "length": "positions",
-    "last_step": "schedules",
-    **dict.fromkeys(
-        ("checkpoint_path", "data_dir", "hparams_set", "problem"),
-        ("source", "positions", "explain"),
-    ),
-}
-_OF_A_RUN = dict.fromkeys(("checkpoint_path", "data_dir", "problem"), "output_dir")
-
 
 @dataclasses.dataclass(frozen=True)
 class Request:
@@ -93,11 +81,6 @@ class Request:
                 'Expected something to draw: --source="a sentence", --explain=FILE, --positions or '
                 "--schedules=SET,SET. Received: none of them."
             )
-        if self.target is not None and self.decode_hparams:
-            raise UserError(
-                "Expected --target or --decode_hparams. Received: both; a translation that is "
-                "given is not searched for. Leave one out."
-            )
         if self.positions and not (self.output_dir or self.hparams_set):
             raise UserError(
                 "Expected --output_dir of a run, or --hparams_set, with --positions. Received: "
@@ -137,8 +120,6 @@ def define_flags(f: flags.FlagValues) -> None:
 
 def main(args: flags.FlagValues) -> None:
     """Draws what the flags name."""
-    cli.check_needs(args, _NEEDS)
-    cli.check_needs(args, _OF_A_RUN)
     request = cli.request(args, Request)
     written: list[Path] = []
     if request.explain:

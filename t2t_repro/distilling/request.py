@@ -88,41 +88,16 @@ class DistillRequest:
                 f"Expected {' and '.join(missing)}. Received: none. --teacher is a run that "
                 "t2t-trainer or t2t-avg-all made."
             )
-        if self.back_translate and self.monolingual:
-            raise UserError(
-                "Expected --monolingual or --back_translate. Received: both. The first is for a "
-                "student of the teacher's direction, the second for one of the other."
-            )
-        if self.source_tag is not None and not self.back_translate:
-            raise UserError(
-                "--source_tag has no effect without --back_translate. Received: it alone. Leave it "
-                "out."
-            )
-        if self.back_translate and not self.training_sources:
-            raise UserError(
-                "--notraining_sources has no effect with --back_translate, where the teacher "
-                "translates nothing else. Received: both. Leave it out; --repeat_gold=0 leaves out "
-                "its own pairs."
-            )
-        if self.reverse_teacher and self.back_translate:
-            raise UserError(
-                "Expected --reverse_teacher or --back_translate. Received: both. The first is for "
-                "a student of the teacher's direction, the second for one of the other."
-            )
-        if self.warm_start and self.back_translate:
-            raise UserError(
-                "Expected --warm_start with a student of the teacher's direction. Received: "
-                "--back_translate, whose student learns the other. Leave one out."
-            )
-        if not (self.training_sources or self.monolingual):
+        for name in ("monolingual", "reverse_teacher", "warm_start"):  # of the teacher's direction
+            if self.back_translate and getattr(self, name):
+                raise UserError(
+                    f"Expected --{name} or --back_translate, whose student is of the other "
+                    "direction. Received: both. Leave one out."
+                )
+        if not (self.training_sources or self.texts):
             raise UserError(
                 "Expected something for the teacher to translate. Received: --notraining_sources "
                 "without --monolingual. Add it, or leave the other out."
-            )
-        if {"\n", "\r", "\0"} & set(self.source_tag or ""):
-            raise UserError(
-                f"Expected --source_tag on one line. Received: {self.source_tag!r}. Leave the line "
-                "break out."
             )
         parse_overrides(self.hparams)
         for path in self.texts:

@@ -71,27 +71,6 @@ class SacreBleu:
         _check(hypotheses, self._references)
         return self._metric.corpus_score(hypotheses, None).score
 
-    def statistics(self, hypotheses: Sequence[str]) -> list[list[int]]:
-        """Returns of each sentence what a corpus's BLEU sums: see `of_statistics`.
-
-        These are how many n-grams are right, for n from 1 to 4, how many there are, and the lengths
-        of the translation and of its reference.
-        """
-        from sacrebleu.metrics import BLEU
-
-        _check(hypotheses, self._references)
-        single = BLEU(tokenize=tokenizer_of(self._references), force=True, effective_order=True)
-        pairs = zip(hypotheses, self._references, strict=True)
-        found = (single.sentence_score(line, [reference]) for line, reference in pairs)
-        return [[*each.counts, *each.totals, each.sys_len, each.ref_len] for each in found]
-
-    def of_statistics(self, sums: Sequence[float]) -> float:
-        """Returns the BLEU in percent of a corpus with these sums of `statistics`."""
-        counts = [int(count) for count in sums]
-        right, there, (own, reference) = counts[:4], counts[4:8], counts[8:]
-        metric = self._metric
-        return metric.compute_bleu(right, there, own, reference, smooth_method="exp").score
-
 
 def score(hypotheses: Sequence[str], references: Sequence[str]) -> BleuScores:
     """Scores translations against one reference each.

@@ -248,28 +248,22 @@ def test_a_broken_record_is_named(programs, request_of, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "argv, message",
+    "argv, named",
     [
-        ([], "Expected --source and --output_dir. Received: none."),
-        (["--source=a"], "Expected --output_dir. Received: none."),
-        (["--source=a", "--train_source=b", "--output_dir=c"], "Expected --source or --train_so"),
-        (["--source=a", "--output_dir=c", "--hparams=x=1"], "--hparams has no effect without --hp"),
-        (
-            ["--source=/nothing", "--target=/a", "--output_dir=c"],
-            "Expected --source to be files. R",
-        ),
-        (["--train_source=/no", "--output_dir=c"], "Expected --train_source to be files. Received"),
-        (["--target=a", "--output_dir=c"], "Expected --source with --target. Received: none. Add"),
-        (["--train_target=a"], "Expected --source with --train_target. Received: none. Add it.\n"),
-        (["--source=a", "--output_dir=c", "--vocab=x", "--vocab_size=9"], "Received: both"),
-        (["--source=a", "--output_dir=c", "--train_minutes=-1"], "train_minutes"),
+        ([], "--source"),
+        (["--source=a"], "--output_dir"),
+        (["--source=a", "--train_source=b", "--output_dir=c"], "--train_source"),
+        (["--source=a", "--output_dir=c", "--hparams=x=1"], "--hparams_set"),
+        (["--source=/nothing", "--target=/a", "--output_dir=c"], "--source"),
+        (["--target=a", "--output_dir=c"], "--source"),
+        (["--source=a", "--output_dir=c", "--vocab=x", "--vocab_size=9"], "--vocab"),
     ],
 )
-def test_wrong_flags_end_in_one_line_and_load_nothing_heavy(argv, message, capsys):
+def test_wrong_flags_end_in_one_line_and_load_nothing_heavy(argv, named, capsys):
     with pytest.raises(SystemExit) as stopped:
         cli.run("t2t-own-text", own_text.__doc__, own_text.define_flags, own_text.main, argv)
     error = capsys.readouterr().err
-    assert stopped.value.code == 2 and error.count("\n") == 1 and message in error
+    assert stopped.value.code == 2 and error.count("\n") == 1 and named in error
 
 
 def test_a_program_prints_and_ends_as_it_does_alone(capfd):
