@@ -10,10 +10,10 @@ same fit. Second, small pre-norm models (2 + 2 layers of width 64) learn to copy
 symbols, with sinusoids or learned positions, and are asked to copy up to 64, each symbol given the
 right ones before it.
 
-Time: 2 minutes of processor time. You should see errors of at most 1.4e-05 with the sinusoids, and
-1.0 or nearly so with random vectors. Of 32 symbols 0.52 (0.49 to 0.55, three seeds) are right with
-sinusoids and 0.35 with learned positions; a model that gets the first 16 right and guesses the rest
-has 0.51. So sinusoids keep what was trained and hardly extrapolate; learned positions lose some.
+Time: 3.5 minutes of processor time. You should see errors of at most 1.4e-05 with the sinusoids,
+and 1.0 or nearly so with random vectors. Of 32 symbols 0.52 (0.51 to 0.54, three seeds) are right
+with sinusoids and 0.37 with learned positions; a model that gets the first 16 right and guesses the
+rest has 0.51. So sinusoids hardly extrapolate, and learned positions lose some of what was trained.
 
     python examples/paper/positions.py
 """

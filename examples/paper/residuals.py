@@ -29,6 +29,7 @@ import numpy as np
 
 import t2t_repro
 from t2t_repro.layers import SinusoidalPositions
+from t2t_repro.layers.stacks import Stack
 from t2t_repro.training import optimizers
 
 LENGTH, SYMBOLS = 12, 10
@@ -59,8 +60,10 @@ def model_of(name, layers):
     if not name.endswith("again"):
         return t2t_repro.Transformer.from_hparams(hparams, **sizes)
     model = t2t_repro.Transformer(hparams, **sizes)
-    for stack in (model.encoder, model.decoder):
-        stack.layers[1:] = map(PositionsBefore, stack.layers[1:])  # the first has them already
+    for name in ("encoder", "decoder"):
+        first, *others = (stack := getattr(model, name)).layers  # the first has them already
+        layers = [first, *map(PositionsBefore, others)]
+        setattr(model, name, Stack(layers, stack.preprocess, name=name))
     model.build()
     return model
 
