@@ -68,21 +68,6 @@ def figure(
     return made, axes if len(axes) > 1 else axes[0]
 
 
-def ticks(axes: Any, values: Sequence[float]) -> None:
-    """Marks a logarithmic axis below a picture at `values` and nowhere else."""
-    axes.set_xticks(values, [str(value) for value in values])
-    axes.minorticks_off()
-
-
-def logarithmic_ticks(axis: Any, within: tuple[float, ...]) -> None:
-    """Marks an axis at these in each power of ten and nowhere else, as plain numbers."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
-
-    axis.set_major_locator(LogLocator(subs=within))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axis.set_minor_formatter(NullFormatter())
-
-
 def band(axes: Any, x: Sequence[float], of_each: Sequence[Sequence[float]], **style: Any) -> None:
     """Draws the mean of the seeds at each x, and a band from the least to the greatest.
 
