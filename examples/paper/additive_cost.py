@@ -79,6 +79,8 @@ def main():
     right.set(title="rise of the peak of memory", ylabel="MB")
     for axes in (left, right):
         axes.set(xscale="log", yscale="log", xlabel="length n, tokens")
+        axes.set_xticks(args.lengths, map(str, args.lengths))
+        axes.xaxis.minorticks_off()
         axes.legend()
     drawing.save(made, {"rows": rows}, args.output_dir / "additive_cost")
 

@@ -99,6 +99,7 @@ def main():
     axes.axhline(1 / WORDS, color="gray", ls=":", label="guessed")
     axes.set(xscale="log", xlabel="words of the sentence", ylabel="share of words right")
     axes.set_xticks(args.lengths, map(str, args.lengths))
+    axes.minorticks_off()
     axes.legend(fontsize=8)
     drawing.save(made, {"rows": rows}, args.output_dir / "heads")
 
