@@ -44,42 +44,25 @@ class Reproduction(NamedTuple):
     source: str
 
 
-_MULTI_BLEU, _SACRE = "multi-bleu", "sacreBLEU"
-REPRODUCTIONS = (
-    Reproduction(
-        *("T2T user, base, 20 averaged", "8 GPUs x 4,096", 32_768, "250k"),
-        *(26.96, _MULTI_BLEU, "tensor2tensor#317"),
-    ),
-    Reproduction(
-        *("the same with byte pairs", "8 GPUs x 4,096", 32_768, "250k"),
-        *(27.11, "compounds split", "tensor2tensor#317"),
-    ),
-    Reproduction(
-        *("T2T user, base", "1 GPU x 3,072", 3_072, "500k", 25.61),
-        *(_MULTI_BLEU, "tensor2tensor#317"),
-    ),
-    Reproduction(
-        *("T2T user, base_single_gpu", "2 GPUs", None, "400k", 23.50),
-        *(_MULTI_BLEU, "tensor2tensor#455"),
-    ),
-    Reproduction(
-        *("T2T user, big_single_gpu", "2 GPUs x 2,048", 4_096, "600k", 26.02),
-        *(_MULTI_BLEU, "tensor2tensor#518"),
-    ),
-    Reproduction(
-        *("TensorFlow models, big", "8 V100", 24_576, "250k", 28.4),
-        *("uncased", "tensorflow/models#7816"),
-    ),
-    Reproduction(
-        *("NVIDIA, big", "8 A100 x 10,240", 81_920, "", 27.92, _SACRE),
-        "DeepLearningExamples",
-    ),
-    Reproduction(
-        *("fairseq, big, Scaling NMT", "128 GPUs", None, "", 29.29),
-        *("compounds split", "fairseq examples/scaling_nmt"),
-    ),
-    Reproduction("OpenNMT-tf, base", "", None, "", 26.93, _SACRE, "CTranslate2's README"),
-)
+_REPRODUCTIONS = """\
+T2T user, base, 20 averaged | 8 GPUs x 4,096 | 32768 | 250k | 26.96 | multi-bleu | tensor2tensor#317
+the same, byte pairs | 8 GPUs x 4,096 | 32768 | 250k | 27.11 | compounds split | tensor2tensor#317
+T2T user, base | 1 GPU x 3,072 | 3072 | 500k | 25.61 | multi-bleu | tensor2tensor#317
+T2T user, base_single_gpu | 2 GPUs || 400k | 23.50 | multi-bleu | tensor2tensor#455
+T2T user, big_single_gpu | 2 GPUs x 2,048 | 4096 | 600k | 26.02 | multi-bleu | tensor2tensor#518
+TensorFlow models, big | 8 V100 | 24576 | 250k | 28.4 | uncased | tensorflow/models#7816
+NVIDIA, big | 8 A100 x 10,240 | 81920 || 27.92 | sacreBLEU | DeepLearningExamples
+fairseq, big, Scaling NMT | 128 GPUs ||| 29.29 | compounds split | fairseq examples/scaling_nmt
+OpenNMT-tf, base |||| 26.93 | sacreBLEU | CTranslate2's README
+"""
+
+
+def _reproduction(line: str) -> Reproduction:
+    who, devices, tokens, steps, bleu, *rest = map(str.strip, line.split("|"))
+    return Reproduction(who, devices, int(tokens) if tokens else None, steps, float(bleu), *rest)
+
+
+REPRODUCTIONS = tuple(map(_reproduction, _REPRODUCTIONS.splitlines()))
 
 
 def sacrebleu_of(bleu: float) -> float:

@@ -7,16 +7,15 @@ with is kept in a file of its own: they need not lie there any more for others t
 import json
 import pathlib
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from t2t_repro import registry, schema
 from t2t_repro.errors import UserError, changes
 from t2t_repro.files import locked, write_text_atomic
 from t2t_repro.models import parameters
-from t2t_repro.paper import conclusions, reproduce
+from t2t_repro.paper import reproduce
 from t2t_repro.paper import runs as records
-from t2t_repro.paper.conclusions import Result
 from t2t_repro.paper.reproduce import TABLE3, Request
 from t2t_repro.processes import run_program
 from t2t_repro.run_directory import RunDirectory
@@ -25,6 +24,65 @@ from t2t_repro.study.tables import Table, columns
 
 PAGE = "table3"
 RUNS = f"{PAGE}-runs.json"
+CONFIRMED, NOT_CONFIRMED, NOT_TESTABLE = "confirmed", "not confirmed", "not testable"
+EQUAL_WITHIN = 0.5  # BLEU; the paper calls 25.8 and 25.7 nearly identical
+
+
+class Result(NamedTuple):
+    """What a run ended with, on dev, and the hours of its steps, where they are known."""
+
+    bleu: float
+    perplexity: float
+    hours: float | None = None
+
+
+class Conclusion(NamedTuple):
+    """The paper's: one row is better than another by a score, or is equal to it.
+
+    better, worse: rows of table 3 by their short names.
+    by: "bleu" or "perplexity", of which less is better.
+    equal: whether they are to be equal.
+    """
+
+    text: str
+    better: str
+    worse: str
+    by: str = "bleu"
+    equal: bool = False
+
+
+CONCLUSIONS = (
+    Conclusion("(A) one head is worse than eight", "base", "a_h1"),
+    Conclusion("(A) too many heads, 32, are worse than eight", "base", "a_h32"),
+    Conclusion("(B) keys of 16 are worse than of 64", "base", "b_dk16"),
+    Conclusion("(B) keys of 32 are worse than of 64", "base", "b_dk32"),
+    Conclusion("(C) four layers are better than two", "c_n4", "c_n2"),
+    Conclusion("(C) six layers are better than four", "base", "c_n4"),
+    Conclusion("(C) d_model 512 is better than 256", "base", "c_dmodel256"),
+    Conclusion("(C) d_model 1024 is better than 512", "c_dmodel1024", "base"),
+    Conclusion("(C) d_ff 2048 is better than 1024", "base", "c_dff1024"),
+    Conclusion("(C) d_ff 4096 is better than 2048", "c_dff4096", "base"),
+    Conclusion("(D) dropout helps", "base", "d_dropout0"),
+    Conclusion("(D) label smoothing helps BLEU", "base", "d_smoothing0"),
+    Conclusion("5.4 label smoothing hurts perplexity", "d_smoothing0", "base", "perplexity"),
+    Conclusion("(E) learned positions are as good", "base", "e_learned_positions", equal=True),
+    Conclusion("big is better than base", "big", "base"),
+)
+
+
+class Verdict(NamedTuple):
+    """What runs say of a conclusion.
+
+    difference: how much better the better row is, mean over the seeds; None: rows are missing.
+    interval: half of its 95 % interval, by Student's t over the seeds; None: of fewer than two.
+    """
+
+    word: str
+    difference: float | None
+    interval: float | None
+    seeds: int
+
+
 Results = dict[str, dict[int, Result]]  # {row: {seed: result}}
 
 
@@ -176,14 +234,43 @@ def tables(request: Request, found: Results) -> list[Table]:
     return [Table("3-scaled", title, heads, rows, notes), _conclusions(shown, found)]
 
 
+def judge(
+    conclusion: Conclusion, results: Mapping[str, Mapping[int, Result]], then: float
+) -> Verdict:
+    """Returns what runs say of a conclusion.
+
+    Args:
+        conclusion: the paper's.
+        results: {row: {seed: result}}; rows are compared seed by seed.
+        then: by how much the better row was better in the paper. An interval that holds both zero
+            and this is too wide to tell.
+    """
+    ours, theirs = (results.get(row, {}) for row in (conclusion.better, conclusion.worse))
+    sign = -1 if conclusion.by == "perplexity" else 1
+    gains = [
+        sign * (getattr(ours[seed], conclusion.by) - getattr(theirs[seed], conclusion.by))
+        for seed in sorted(ours.keys() & theirs.keys())
+    ]
+    mean, half = statistics.mean(gains) if gains else None, engine.half_interval(gains)
+    if mean is None or half is None:
+        return Verdict(NOT_TESTABLE, mean, half, len(gains))
+    if conclusion.equal:
+        near = abs(mean) + half <= EQUAL_WITHIN
+        word = CONFIRMED if near else NOT_CONFIRMED if abs(mean) > half else NOT_TESTABLE
+    else:
+        wide = abs(mean) <= half and mean + half >= then
+        word = CONFIRMED if mean > half else NOT_TESTABLE if wide else NOT_CONFIRMED
+    return Verdict(word, mean, half, len(gains))
+
+
 def _conclusions(shown: Sequence[str], found: Results) -> Table:
     rows = []
-    for each in conclusions.CONCLUSIONS:
+    for each in CONCLUSIONS:
         if {each.better, each.worse} <= set(shown):
             better, worse = (getattr(TABLE3[row], each.by) for row in (each.better, each.worse))
             gain = worse - better if each.by == "perplexity" else better - worse
             by = {"bleu": "BLEU", "perplexity": "PPL"}[each.by]
-            word, *numbers = conclusions.judge(each, found, gain)
+            word, *numbers = judge(each, found, gain)
             rows.append((each.text, by, gain, *numbers, word))
     return Table(
         "3-conclusions",
@@ -193,7 +280,7 @@ def _conclusions(shown: Sequence[str], found: Results) -> Table:
         (
             "then and here: by how much the better row is better, seed by seed. confirmed: the "
             "95 % interval of the difference (Student's t over the seeds) leaves zero out; of as "
-            f"good: it lies within {conclusions.EQUAL_WITHIN} BLEU. not testable: fewer than two "
+            f"good: it lies within {EQUAL_WITHIN} BLEU. not testable: fewer than two "
             "seeds, or an interval that holds both zero and the paper's difference (of as good: "
             "zero and more than that). not confirmed: else.",
         ),

@@ -28,10 +28,6 @@ def draw(results: Results, folder: pathlib.Path) -> dict[str, str]:
             "Dev loss against steps: mean of the seeds, and a band from the lowest to the highest. "
             "Dotted: a model that knows word frequencies alone.",
         ),
-        "final-dev-loss.png": (
-            _final(results),
-            "Dev loss at the end against the warm-up: each seed a mark, a line through the means.",
-        ),
         "training-loss.png": (
             _losses(results, "Training loss", lambda r: smoothed(r.train)),
             "Training loss against steps, a moving mean over a twentieth of the run. Dotted: the "
@@ -120,26 +116,6 @@ def _losses(results: Results, title: str, curve: Callable[[CellResult], Curve], 
         known = [r.unigram_loss if marker else r.initial_loss for r in here]
         if levels := [level for level in known if level is not None]:
             each.axhline(float(np.mean(levels)), color="#888888", linestyle=":", linewidth=1)
-    _legend(axes[0, 0])
-    return figure
-
-
-def _final(results: Results):
-    grid = results.grid
-    if len(grid.warmups) < 2:
-        return None
-    figure, axes = _panels([None], grid.depths, "Dev loss at the end")
-    for each, depth in zip(axes[0], grid.depths, strict=True):
-        for name in grid.names:
-            style, means = _style(grid, name), []
-            for place, warmup in enumerate(grid.warmups):
-                cells = results.of(depth=depth, warmup=warmup, variant=name)
-                ends = [r.dev_loss for r in cells if r.dev_loss is not None]
-                each.plot([place] * len(ends), ends, "o", color=style["color"], markersize=4)
-                means.append(np.mean(ends) if ends else np.nan)
-            each.plot(range(len(means)), means, **style)
-        each.set_xticks(range(len(grid.warmups)), [f"{warmup:,}" for warmup in grid.warmups])
-        each.set(title=setting_in_words(depth, None), xlabel="warm-up, steps", ylabel="loss, nats")
     _legend(axes[0, 0])
     return figure
 

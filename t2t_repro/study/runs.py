@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 import json
+import shutil
 import time
 from typing import Any
 
@@ -122,10 +123,13 @@ def _make(request: Request, cell: Cell, program: engine.Program) -> None:
         **measured,
     }
     write_text_atomic(run.path / RESULT_FILE, json.dumps(result, ensure_ascii=False) + "\n")
+    saved = run.checkpoints_dir.glob("ckpt-*")
+    for checkpoint in sorted(saved, key=lambda path: int(path.name[5:]))[:-1]:
+        shutil.rmtree(checkpoint)
 
 
 def measure(grid: Grid, path: str, usr_dir: str | None, ended: bool) -> dict[str, Any]:
-    """Measures the initial model and its checkpoints, of which it keeps the last alone.
+    """Measures the initial model, its first checkpoint and its last.
 
     Gradients and activations by layers are those of a Transformer.
 
@@ -173,8 +177,6 @@ def measure(grid: Grid, path: str, usr_dir: str | None, ended: bool) -> dict[str
         result |= _evaluate(model, batches, config, problem)
         if grid.bleu_sentences and hasattr(model, "decode_step"):
             result |= _translate(model, grid, problem)
-    for checkpoint in saved[:-1]:
-        checkpoints.delete(checkpoint)
     return result
 
 

@@ -2,8 +2,9 @@
 
 import pytest
 
-from t2t_repro.paper import conclusions, published
-from t2t_repro.paper.conclusions import (
+from t2t_repro.paper import published
+from t2t_repro.paper.scaled import (
+    CONCLUSIONS,
     CONFIRMED,
     NOT_CONFIRMED,
     NOT_TESTABLE,
@@ -34,7 +35,7 @@ def runs(**bleus):
     ],
 )
 def test_what_runs_say(conclusion, results, word, seeds):
-    verdict = judge(conclusion, results)
+    verdict = judge(conclusion, results, 99.0)
     assert (verdict.word, verdict.seeds) == (word, seeds)
 
 
@@ -54,7 +55,7 @@ def test_an_interval_with_both_zero_and_the_papers_difference_tells_nothing(gain
 
 def test_every_conclusion_is_the_papers():
     printed = {row.name: row for row in published.TABLE3}
-    for each in conclusions.CONCLUSIONS:
+    for each in CONCLUSIONS:
         better, worse = (getattr(printed[row], each.by) for row in (each.better, each.worse))
         if each.equal:
             assert abs(better - worse) < 0.11
