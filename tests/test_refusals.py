@@ -69,6 +69,12 @@ ROWS = [
     ("show", "--output_dir=nowhere", "nowhere"),
     ("translate_all", "--model_dir=nowhere --source=en --translations_dir=out", "nowhere"),
     ("visualize", "--output_dir=nowhere --source=A", "nowhere"),
+    ("checkpoint", "import --checkpoint=nowhere --output_dir=new", "nowhere"),
+    ("checkpoint", "export --output_dir=other --t2t_dir=new", "other"),
+    ("checkpoint", "exprot --output_dir=run --t2t_dir=new", "export"),
+    ("distill", "--teacher=nowhere --output_dir=new", "nowhere"),
+    ("compare", f"{TINY} --problem=nowhere", "nowhere"),
+    ("trainer", f"{TINY} {REVERSE} --warm_start_from=nowhere", "nowhere"),
 ]
 
 
