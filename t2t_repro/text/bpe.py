@@ -61,7 +61,7 @@ def learn(path: str | os.PathLike, texts: Iterable[str], merges: int) -> int:
     pieces = [processor.IdToPiece(i) for i in own]
     characters = [piece for piece in pieces if len(piece) == 1]
     joined = [piece for piece in pieces if len(piece) > 1]
-    # The end of a word joins a character by a merge here; in subword-nmt it is part of it.
+    # The end of a word joins a character by a merge here, and counts as none of them.
     made = [piece for piece in joined if len(piece.removesuffix(_BLANK)) > 1]
     left_out = set(made[merges:])
     with writing(path, "wb") as file:
