@@ -7,7 +7,7 @@ import json
 import os
 import signal
 from collections.abc import Iterable, Iterator
-from itertools import chain, islice, repeat
+from itertools import islice, repeat
 from typing import Any
 
 import keras
@@ -57,34 +57,25 @@ def translate_file(
         The number of lines of the file.
 
     Raises:
-        UserError: if the file is empty or changes meanwhile, a line cannot be encoded, `prefixes`
-            has more or fewer lines, or another process writes here.
+        UserError: if the file is empty, a line cannot be encoded, or `prefixes` has more or fewer
+            lines.
         Interrupted: at a signal, where something has been done that the next call goes on with.
     """
     stop = _stop(translator)
-    total, job = described(translator, source, json_file, prefixes=prefixes, as_json=as_json)
+    total, job = _described(translator, source, json_file, prefixes, as_json)
     reader = translator.reader
     with growing([target, json_file] if json_file else [target], job, report) as files:
-        if files.lines > total or files.lines and reader and not reader.reads(files.state):
-            raise UserError(
-                f"Expected the record of {os.fspath(target)} to be of the {total:,} lines of "
-                f"{source}. Received: {files.lines:,} lines done, {files.state!r}. Remove "
-                f"{os.fspath(target)}.incomplete.json; the same command then begins anew."
-            )
         if files.lines:
             report(f"Going on behind line {files.lines:,} of {total:,}")
             if reader:
                 reader.restore(files.state)
-        seen, seen_begun = hashlib.sha256(), hashlib.sha256()
-        lines = islice(_hashed(islice(raw.lines(source), stop), seen), files.lines, None)
+        lines = islice(raw.lines(source), files.lines, stop)
         begun: Iterator[str] = repeat("")
-        if prefixes is not None:  # blank where it ends now, which the digest tells
-            begun = chain(_hashed(islice(raw.lines(prefixes), stop), seen_begun), begun)
-            for _ in range(files.lines):  # now: where no line is left, none is asked for
-                next(begun)
+        if prefixes is not None:
+            begun = islice(raw.lines(prefixes), files.lines, stop)
         try:
             with progress.report("", total, "sentences", done=files.lines, say=report) as advance:
-                pairs = zip(lines, begun, strict=False)
+                pairs = zip(lines, begun, strict=prefixes is not None)
                 for window, results in translator.translate_windows(
                     pairs, advance, files.lines, prefixes is not None
                 ):
@@ -99,30 +90,17 @@ def translate_file(
             where = f" behind line {files.lines:,} of {total:,}"
             signum = stopped.signum if isinstance(stopped, Interrupted) else signal.SIGINT
             raise Interrupted(signum, where) from stopped
-        changed = source if seen.hexdigest() != job["source"] else None
-        if not changed and prefixes is not None and seen_begun.hexdigest() != job["prefixes"]:
-            changed = prefixes
-        if changed:
-            files.remove()  # nobody knows which lines are of which text
-            raise UserError(
-                f"Expected {os.fspath(changed)} to stay as it is while it is translated. Received: "
-                "another. Give the same command again."
-            )
     return total
 
 
-def described(
+def _described(
     translator: Translator,
     source: str | os.PathLike,
-    json_file: str | os.PathLike | None = None,
-    *,
-    prefixes: str | os.PathLike | None = None,
-    as_json: bool = False,
+    json_file: str | os.PathLike | None,
+    prefixes: str | os.PathLike | None,
+    as_json: bool,
 ) -> tuple[int, dict[str, Any]]:
-    """Returns the number of lines, and all that decides what `translate_file` makes of them.
-
-    Arguments and errors are those of `translate_file`.
-    """
+    """The number of lines, and all that decides what `translate_file` makes of them."""
     stop = _stop(translator)
     total, digest = _count_and_digest(islice(raw.lines(source), stop))
     if not total and stop != 0:
@@ -145,16 +123,11 @@ def _stop(translator: Translator) -> int | None:
 
 
 def _count_and_digest(lines: Iterable[str]) -> tuple[int, str]:
-    digest = hashlib.sha256()
-    count = sum(1 for _ in _hashed(lines, digest))
-    return count, digest.hexdigest()
-
-
-def _hashed(lines: Iterable[str], digest: Any) -> Iterator[str]:
-    """Yields lines; `digest` gets what was yielded."""
+    digest, count = hashlib.sha256(), 0
     for line in lines:
         digest.update(line.encode() + b"\n")
-        yield line
+        count += 1
+    return count, digest.hexdigest()
 
 
 def _decoding(translator: Translator) -> dict[str, Any]:

@@ -8,8 +8,7 @@ from t2t_repro.decoding import beam_search
 from t2t_repro.decoding.beam_search import STRETCH, Beams, Rules
 from t2t_repro.decoding.engine import Sentences
 from t2t_repro.decoding.program import Program
-from t2t_repro.decoding.steered import SteeredModel
-from t2t_repro.decoding.steering import UNSTEERED, Facts, Steering
+from t2t_repro.decoding.steering import UNSTEERED, Facts, SteeredModel, Steering
 from t2t_repro.models.copies import HERE
 
 

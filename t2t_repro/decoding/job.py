@@ -50,22 +50,11 @@ class DecodeJob:
             say(f"Warning: {', '.join(unread)} has no effect here.")
         job = cls(request, settings, run)
         check_outputs(job._outputs(), request.inputs)
-        job._check_names()
+        for path in job._outputs().values():
+            if path and not is_stream(path):
+                check_room(os.path.dirname(os.path.realpath(path)))
         job.check_reference()
         return job
-
-    def _check_names(self) -> None:
-        """Refuses where nothing can be written, and what a reader would take for packed."""
-        for name, path in self._outputs().items():
-            if not path:
-                continue
-            if not is_stream(path):
-                check_room(os.path.dirname(os.path.realpath(path)))
-            if path.endswith(".gz"):
-                raise UserError(
-                    f"Expected {name} to be a file of plain text. Received: {path}. Leave .gz out, "
-                    "and pack the file by gzip when it is there."
-                )
 
     def check_reference(self) -> None:
         """Raises a UserError on a reference of other than as many lines as translations."""

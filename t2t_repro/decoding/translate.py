@@ -5,9 +5,7 @@ are sorted by length and decoded in batches, and come out in their own order, so
 size takes constant memory. decoding/files.py writes files.
 """
 
-import io
 import re
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby, islice, repeat
 from typing import Any, NamedTuple
@@ -31,7 +29,6 @@ from t2t_repro.text.encoders import EOS_ID
 
 WINDOW = 8192  # sentences that are sorted together
 BATCH_SENTENCES, BATCH_TOKENS, BATCH_HYPOTHESES = 128, 4096, 4096
-_T2T_SETTINGS = ("ns=", "dl=", "it=", "in=")  # lines that its interactive mode reads as settings
 
 Report = Callable[[str], None]
 
@@ -346,10 +343,7 @@ def interact(
     translator: Translator, read: Callable[[str], str] | None = None, write: Report = print
 ) -> None:
     """Translates what is typed, until `q` or the end of input."""
-    if read is None:
-        read = input
-        if isinstance(sys.stdin, io.TextIOWrapper):  # what is not UTF-8 is then found below
-            sys.stdin.reconfigure(encoding="utf-8", errors="surrogateescape")
+    read = read or input
     write("Type a sentence; q ends.")
     while True:
         try:
@@ -359,15 +353,6 @@ def interact(
         if line.strip() == "q":
             return
         if not line.strip():
-            continue
-        if line.startswith(_T2T_SETTINGS):
-            write(
-                f"{line.strip()} is a setting in tensor2tensor, and no sentence. Here "
-                "--decode_hparams says how to decode, such as extra_length=100. Type a sentence."
-            )
-            continue
-        if any("\ud800" <= character <= "\udfff" for character in line):
-            write(f"Expected text in UTF-8. Received: {line!a}. Type it again.")
             continue
         try:
             hypotheses = next(iter(translator.translate_lines([line])))

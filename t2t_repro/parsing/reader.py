@@ -53,16 +53,6 @@ class TreeReader:
         """Returns {"sentences", "repaired", "repairs": {kind: number}}."""
         return {name: getattr(self, name) for name in ("sentences", "repaired", "repairs")}
 
-    def reads(self, counts: Any) -> bool:
-        """Whether `restore` can go on from what a file holds."""
-        if not isinstance(counts, dict) or counts.keys() != self.counts().keys():
-            return False
-        repairs = counts["repairs"]
-        if not isinstance(repairs, dict) or repairs.keys() != self.repairs.keys():
-            return False
-        numbers = (counts["sentences"], counts["repaired"], *repairs.values())
-        return all(type(number) is int for number in numbers)
-
     def restore(self, counts: dict[str, Any]) -> None:
         """Counts on from `counts`, which were another reader's."""
         vars(self).update(counts)

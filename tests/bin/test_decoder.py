@@ -307,7 +307,6 @@ _SAME = ("--decode_from_file=HERE", "--decode_reference=HERE")
         (["--hparams=hidden_size=16"], "--hparams"),
         (["--decode_from_file=nowhere.txt"], "nowhere.txt"),
         (["--decode_interactive", "--decode_from_file=HERE"], "--decode_interactive"),
-        (["--decode_from_file=HERE", "--decode_to_file=x.gz"], "x.gz"),
         (["--decode_from_file=HERE", "--decode_to_file=."], "--decode_to_file"),
         ([*_SAME, "--decode_hparams=identity_output=1"], "identity_output"),
         ([*_SAME, "--decode_hparams=num_samples=0"], "lines for 0"),

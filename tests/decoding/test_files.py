@@ -110,25 +110,6 @@ def test_remains_of_something_else_do_not_count(
     assert f"made with another {named}. Beginning anew." in said[0]
 
 
-@pytest.mark.parametrize("line", [0, 10])
-def test_a_source_that_changes_meanwhile_leaves_no_translation(
-    translator, windows, source, tmp_path, monkeypatch, line
-):
-    read, calls = files.raw.lines, []
-
-    def lines(path):
-        calls.append(path)
-        found = list(read(path))
-        if len(calls) > 1:  # at first they are counted
-            found[line] = "w5"
-        return iter(found)
-
-    monkeypatch.setattr(files.raw, "lines", lines)
-    with pytest.raises(UserError, match="in.txt"):
-        decoded(translator("batch_size=2"), source, tmp_path / "parts")
-    assert list((tmp_path / "parts").iterdir()) == []
-
-
 @pytest.mark.slow
 def test_a_sampled_file_with_beginnings_goes_on_and_with_others_begins_anew(
     translator, windows, source, tmp_path
@@ -158,34 +139,6 @@ def test_a_sampled_file_with_beginnings_goes_on_and_with_others_begins_anew(
             assert found == decoded(translator(words), source, tmp_path / "whole", **options_now)
         else:
             assert said[0] == "Going on behind line 6 of 11" and found == whole
-
-
-@pytest.mark.parametrize(
-    "which, then",
-    [
-        ("begun", "w4\n" * 9 + "w5\nw4\n"),
-        ("begun", "w4\n" * 7),
-        ("source", "w4\n" * 12),
-        ("source", "w4\n" * 7),
-    ],
-)
-def test_files_that_change_meanwhile_leave_no_translation(
-    translator, windows, source, tmp_path, monkeypatch, which, then
-):
-    begun = tmp_path / "begun"
-    begun.write_text("w4\n" * 11)
-    read, changes = files.raw.lines, {"begun": begun, "source": source}[which]
-
-    def lines(path):
-        yield from read(path)
-        if path == changes:
-            changes.write_text(then)  # once they are counted
-
-    monkeypatch.setattr(files.raw, "lines", lines)
-    message = f"{changes.name} to stay as it is while .* Received: another. Give"
-    with pytest.raises(UserError, match=message):
-        decoded(translator("batch_size=2"), source, tmp_path / "parts", prefixes=begun)
-    assert list((tmp_path / "parts").iterdir()) == []
 
 
 def test_what_ended_behind_the_last_line_is_ended_with_its_beginnings(

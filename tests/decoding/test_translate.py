@@ -271,11 +271,6 @@ def test_interactive(translator):
         translate.interact(stub, lambda prompt, typed=typed: next(typed), said.append)
         assert len(said) == before + 1 + count
 
-    for setting in ("ns=3", "dl=100", "it=text", "in=0"):
-        typed = iter([setting, "q"])
-        translate.interact(None, lambda prompt, typed=typed: next(typed), said.append)
-        assert said[-1].startswith(f"{setting} is a setting in tensor2tensor, and no sentence.")
-
     def fail(lines):
         raise UserError("Line 1: expected numbers.")
 
