@@ -5,7 +5,6 @@ import dataclasses
 import hashlib
 import json
 import os
-import signal
 from collections.abc import Iterable, Iterator
 from itertools import islice, repeat
 from typing import Any
@@ -84,12 +83,11 @@ def translate_file(
                     details = "".join(_as_json(*pair) + "\n" for pair in of_each)
                     texts = [details if as_json else text] + [details] * (json_file is not None)
                     files.add(texts, len(window), reader and reader.counts())
-        except KeyboardInterrupt as stopped:
+        except Interrupted as stopped:
             if not files.lines:
                 raise
             where = f" behind line {files.lines:,} of {total:,}"
-            signum = stopped.signum if isinstance(stopped, Interrupted) else signal.SIGINT
-            raise Interrupted(signum, where) from stopped
+            raise Interrupted(stopped.signum, where) from stopped
     return total
 
 

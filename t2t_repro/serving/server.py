@@ -37,14 +37,6 @@ class ServerSettings:
     max_sentence_tokens: int | None
     timeout_s: float
 
-    def __post_init__(self):
-        if self.max_sentences > self.max_queue:
-            raise UserError(
-                f"Expected --max_queue of at least --max_sentences={self.max_sentences}: a "
-                f"request's sentences wait together. Received: {self.max_queue}. Change one of "
-                "them."
-            )
-
 
 def serve(settings: ServerSettings, open_engine: OpenEngine) -> None:
     """Loads the models and answers until a signal comes.
@@ -73,17 +65,10 @@ def _listen(host: str, port: int) -> socket.socket:
     Raises:
         UserError: if the address is not this machine's, or its port is taken.
     """
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        sock = socket.socket(family, kind, protocol)
-    except (OSError, UnicodeError) as error:  # the latter of a name that no host can have
-        why = error.strerror if isinstance(error, OSError) else "no name of a host"
-        raise UserError(
-            f"Expected --host, an address of this machine. Received: {host!r} ({why}). "
-            "Give 127.0.0.1, or another that it has."
-        ) from error
+    family, kind, protocol, _, address = socket.getaddrinfo(
+        host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )[0]
+    sock = socket.socket(family, kind, protocol)
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind(address)
