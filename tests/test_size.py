@@ -27,7 +27,7 @@ BUDGETS = {
     "t2t_repro/layers": 1921,
     "t2t_repro/models": 1206,
     "t2t_repro/own_text": 754,
-    "t2t_repro/paper": 814,
+    "t2t_repro/paper": 797,
     "t2t_repro/parsing": 960,
     "t2t_repro/scoring": 312,
     "t2t_repro/serving": 1049,
