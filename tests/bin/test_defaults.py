@@ -218,44 +218,43 @@ def test_the_set_is_that_of_the_number_of_pairs(asked, monkeypatch, tmp_path, pa
 
 
 @pytest.mark.parametrize(
-    "argv, message",
+    "argv, names",
     [
-        ([], "Expected --output_dir. Received: none. It is the folder of the run."),
+        ([], "--output_dir"),
         (["--output_dir=o", "--dev_source=b.en"], "b.en"),
-        (["--output_dir=o", "--vocab_size=9", "--vocab=v"], "--vocab_size, or --vocab, which has"),
-        (["--output_dir=o", "--nocheck_data", "--keep_bad_pairs"], "Expected one of --nocheck_da"),
+        (["--output_dir=o", "--vocab_size=9", "--vocab=v"], "--vocab_size --vocab"),
+        (["--output_dir=o", "--nocheck_data", "--keep_bad_pairs"], "--nocheck_data"),
     ],
 )
 def test_what_is_wrong_about_text_is_said_before_anything_is_made(
-    asked, text, capsys, tmp_path, argv, message
+    asked, text, capsys, tmp_path, argv, names
 ):
     with pytest.raises(SystemExit) as stopped:
         run(*text, *argv)
     error = capsys.readouterr().err
-    assert stopped.value.code == 2 and message in error and error.count("\n") == 1
+    assert stopped.value.code == 2 and error.count("\n") == 1
+    assert all(name in error for name in names.split())
     assert {path.name for path in tmp_path.iterdir()} == {"a.en", "a.de"}
 
 
 @pytest.mark.parametrize(
-    "argv, message",
+    "argv, names",
     [
+        ("--problem=text2text_tmpdir --data_dir=d --output_dir=o", "text2text_tmpdir-train- 'd'"),
         (
-            ["--problem=text2text_tmpdir", "--data_dir=d", "--output_dir=o"],
-            "Expected files text2text_tmpdir-train-* in 'd'. Received: none. Make them: t2t-data",
+            "--problem=text2text_tmpdir --data_dir=d --output_dir=o --keep_bad_pairs",
+            "--keep_bad_pairs --generate_data",
         ),
-        (
-            ["--problem=text2text_tmpdir", "--data_dir=d", "--output_dir=o", "--keep_bad_pairs"],
-            "--keep_bad_pairs has no effect without --generate_data or --train_source.",
-        ),
-        (["--hparams_set=transformer_tiny"], "--problem, --data_dir and --output_dir. Received: n"),
-        (["--problem=text2text_tmpdir"], "--hparams_set, --data_dir and --output_dir. Received: n"),
-        (["--data_dir=d"], "Expected --problem, --hparams_set and --output_dir. Received: none of"),
-        (["--find_batch_size"], "Expected --problem, --hparams_set, --data_dir and --output_dir."),
-        (["--hparams_set=transformer_bigg"], "Unknown hparams set. Received: 'transformer_bigg'"),
+        ("--hparams_set=transformer_tiny", "--problem --data_dir --output_dir"),
+        ("--problem=text2text_tmpdir", "--hparams_set --data_dir --output_dir"),
+        ("--data_dir=d", "--problem --hparams_set --output_dir"),
+        ("--find_batch_size", "--problem --hparams_set --data_dir --output_dir"),
+        ("--hparams_set=transformer_bigg", "'transformer_bigg'"),
     ],
 )
-def test_all_that_is_missing_is_named_at_once(asked, capsys, argv, message):
+def test_all_that_is_missing_is_named_at_once(asked, capsys, argv, names):
     with pytest.raises(SystemExit) as stopped:
-        run(*argv)
+        run(*argv.split())
     error = capsys.readouterr().err
-    assert stopped.value.code == 2 and message in error and error.count("\n") == 1 and not asked
+    assert stopped.value.code == 2 and error.count("\n") == 1 and not asked
+    assert all(name in error for name in names.split())
