@@ -15,7 +15,7 @@ from t2t_repro.data.job import Job
 from t2t_repro.decoding import dev_bleu, tuned
 from t2t_repro.errors import UserError
 from t2t_repro.models.build import model_for
-from t2t_repro.run_directory import CERTIFICATE, RunConfig, RunDirectory
+from t2t_repro.run_directory import PROVENANCE, RunConfig, RunDirectory
 from t2t_repro.runs import TrainedRun
 from t2t_repro.training import checkpoints, model_state
 from t2t_repro.training.best import KeepBest
@@ -139,7 +139,7 @@ def state(out):
 def test_a_result_that_a_kill_leaves_half_is_made_anew(made, tried, tmp_path, monkeypatch, call):
     out = RunDirectory(tmp_path / "out")
     before = tuning.tune(made, out, FEW, say=lambda line: None)
-    (out.path / CERTIFICATE).write_text("of the result before")
+    (out.path / PROVENANCE).write_text("of the result before")
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         where = checkpoints if call == "delete" else type(out.path)
         patch.setattr(where, call, mock.Mock(side_effect=KeyboardInterrupt))

@@ -335,7 +335,6 @@ def test_other_records_of_the_teacher_are_noticed(programs, folder, made):
             {"engine": "ctranslate2", "decode_hparams": "min_length_ratio=0.5"},
             "Expected what --engine=ctranslate2 can do. Received: min_length_ratio with",
         ),
-        ({"decode_hparams": "well_formed=True"}, "well_formed has no effect on text2text_tmpdir"),
         ({"reverse_teacher": "none"}, "a run directory .*Received: .*none without run.json"),
         ({"reverse_teacher": "forth"}, "to translate the other way. Received: .*forth, of text2te"),
         (
