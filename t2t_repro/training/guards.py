@@ -30,7 +30,7 @@ def write_batch(
 
     Args:
         run: gets `nonfinite/batch-NUMBER.json`.
-        batch: {"inputs": (B, S), "targets": (B, T)}, or its shards on several devices.
+        batch: {"inputs": (B, S), "targets": (B, T)}.
         number: the batch's, counted from 1 since the run began.
         step: the step that was not made.
         loss: that of the batch.
@@ -39,12 +39,12 @@ def write_batch(
     Returns:
         The file.
     """
-    ids = {side: [_rows(part) for part in _parts(value)] for side, value in batch.items()}
+    ids = {side: np.asarray(value).tolist() for side, value in batch.items()}
     examples: list[dict[str, Any]] = []
-    for sides in zip(*(sum(parts, []) for parts in ids.values()), strict=True):
+    for sides in zip(*ids.values(), strict=True):
         example: dict[str, Any] = dict(zip(ids, sides, strict=True))
         for side, encoder in (encoders or {}).items():
-            example[f"{side}_text"] = _text(encoder, example[side])
+            example[f"{side}_text"] = encoder.decode([i for i in example[side] if i > 1])
         examples.append(example)
     content = {
         "step": step,
@@ -59,8 +59,8 @@ def write_batch(
 
 
 def shapes(batch: Mapping[str, Any]) -> str:
-    """Returns such as "inputs 31 x 128, targets 31 x 120"; of several devices, the first's."""
-    sizes = {side: np.shape(_parts(value)[0])[-2:] for side, value in batch.items()}
+    """Returns such as "inputs 31 x 128, targets 31 x 120"."""
+    sizes = {side: np.shape(value) for side, value in batch.items()}
     return ", ".join(f"{side} {rows} x {length}" for side, (rows, length) in sizes.items())
 
 
@@ -75,21 +75,7 @@ def naming_the_batch(what: str, batch: Mapping[str, Any]) -> Iterator[None]:
     with memory.explaining_lack(
         lambda: f"{what} on a batch of {shapes(batch)} (sentences x tokens)",
         "Lower --hparams=batch_size=TOKENS, or max_length=TOKENS if only the longest sentences are "
-        "too much, in another --output_dir; t2t-trainer --find_batch_size finds the largest "
-        "batch_size that fits.",
+        "too much, in another --output_dir; t2t-trainer --find_batch_size finds one "
+        "that fits.",
     ):
         yield
-
-
-def _parts(value: Any) -> list:
-    """Returns a side of a batch by device."""
-    return list(getattr(value, "values", (value,)))
-
-
-def _rows(part: Any) -> list[list[int]]:
-    rows = np.asarray(part)
-    return rows.reshape(-1, rows.shape[-1]).tolist()
-
-
-def _text(encoder: Any, ids: list[int]) -> str:
-    return encoder.decode([i for i in ids if i > 1])

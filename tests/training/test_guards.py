@@ -1,5 +1,4 @@
 import json
-import types
 
 import numpy as np
 import pytest
@@ -28,16 +27,6 @@ def test_a_bad_batch_is_written_with_its_text(tmp_path):
     }  # fmt: skip
     assert first["inputs"] == [99, 100, 1] and first["inputs_text"] == "ab"
     assert first["targets_text"] == "def"
-
-
-def test_the_shares_of_several_devices_are_one_batch(tmp_path):
-    shares = {name: types.SimpleNamespace(values=(ids, ids[:1])) for name, ids in BATCH.items()}
-    path = guards.write_batch(RunDirectory(tmp_path), shares, number=1, step=1, loss=0.5)
-    content = json.loads(path.read_text())
-    assert [example["inputs"] for example in content["examples"]] == [
-        [99, 100, 1], [101, 1, 0], [99, 100, 1]
-    ]  # fmt: skip
-    assert content["loss"] == 0.5 and "inputs_text" not in content["examples"][0]
 
 
 @pytest.mark.parametrize(
