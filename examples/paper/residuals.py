@@ -131,7 +131,7 @@ def main():
             places = np.arange(4) + (i - 1) / 6
             axes.plot(places, measured.values(), "os^"[i], color=f"C{i}", label=label, alpha=0.7)
     guessed = [1 / LENGTH, 1 / SYMBOLS, 1 / (LENGTH + 1)]
-    axes.plot(range(3), guessed, "k_", ms=40, label="guessed, or no preference")
+    axes.plot(range(3), guessed, "k_", ms=20, label="guessed, or no preference")
     names = ("position told", "symbol told", "attention at the symbol", "accuracy")
     axes.set_xticks(range(4), [f"{name}\n(share)" for name in names])
     axes.set(ylabel="share, a mark a seed", xlabel="measure", ylim=(0, 1.05))
