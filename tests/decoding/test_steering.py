@@ -9,7 +9,6 @@ from t2t_repro.decoding.decode import ModelEngine
 from t2t_repro.decoding.engine import Search, Sentences
 from t2t_repro.decoding.sampling import Sampling
 from t2t_repro.decoding.steering import Steering
-from t2t_repro.errors import UserError
 
 PREFIXES = np.array([[9, 4, 23], [0, 0, 0], [30, 0, 0], [5, 11, 0]], "int32")
 LEAST = np.array([6, 0, 9, 4], "int32")
@@ -116,8 +115,3 @@ def test_a_batch_equals_its_sentences_one_by_one(base, beam_size, draw, monkeypa
         one = engine.decode(sentences.take(np.array([b])), search)
         assert until_end(whole[0][b, 0]) == until_end(one[0][0, 0])
         np.testing.assert_allclose(whole[1][b], one[1][0], atol=1e-4)
-
-
-def test_samples_have_no_beams():
-    with pytest.raises(UserError, match="beam_size"):
-        Search(2, steering=Steering(sampling=Sampling()))
