@@ -39,7 +39,7 @@ def shown(value: Any) -> str:
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}... ({len(text)} characters)"
 
 
-def rule(holds: Callable[[Any], bool], expected: str) -> Rule:
+def rule(holds: Callable[[Any], object], expected: str) -> Rule:
     """Returns the rule that `holds` of a value, `expected` in words with {name} for the field's."""
 
     def check(name: str, value: Any) -> None:

@@ -183,8 +183,8 @@ def write(
     pairs = zip(texts, translate(texts) if texts else [], strict=True)
     Provenance(
         **{name: getattr(config, name) for name in ("problem", "hparams_set", "random_seed")},
-        **{"kind": kind, "step": checkpoints.step_of(checkpoint)},
-        **{"data": data, "files": files, "scores": scores},
+        **dict[str, Any](kind=kind, step=checkpoints.step_of(checkpoint)),
+        **dict[str, Any](data=data, files=files, scores=scores),
         programs=(*(earlier.programs if earlier else ()), _program(program)),
         decoding={name: getattr(settings, name) for name in _FIELDS},
         golden=tuple(Golden(text, best, round(float(s), 6)) for text, (best, s) in pairs),

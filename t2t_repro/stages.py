@@ -153,7 +153,7 @@ class Stages:
         for path in stage.clear:
             shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
         started = time.monotonic()
-        found = work() if work else run_program(stage.command, stage.says)
+        found = (work or (lambda: run_program(stage.command, stage.says)))()
         made = {
             path.relative_to(self._path.parent).as_posix(): files.sha256(path)
             for path in stage.outputs

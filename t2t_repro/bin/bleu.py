@@ -74,9 +74,9 @@ def main(args: flags.FlagValues) -> None:
         view.print_table(scores)
         report = {"translation": args.translation, **scores.as_dict()}
         if args.baseline is not None:
-            found = paired(lines_of(args.baseline, args.reference)[0], lines, references)
-            print(found)
-            report["paired"] = {"baseline_file": args.baseline, **dataclasses.asdict(found)}
+            compared = paired(lines_of(args.baseline, args.reference)[0], lines, references)
+            print(compared)
+            report["paired"] = {"baseline_file": args.baseline, **dataclasses.asdict(compared)}
     else:
         report = _score_directory(cli.request(args, view.DirectoryRequest))
     if args.json_file is not None:

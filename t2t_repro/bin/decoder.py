@@ -47,8 +47,8 @@ def main(args: flags.FlagValues) -> None:
     from t2t_repro.interop import engines  # which are slow to load
 
     engines.carry_out(job, progress.on_stderr)
-    if job.request.is_scored:
-        reference = job.request.decode_reference
+    reference = job.request.decode_reference
+    if reference and job.request.is_scored:
         scores.print_table(files.score_files(job.target, reference, job.translations))
 
 

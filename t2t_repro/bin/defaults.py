@@ -91,8 +91,8 @@ def known(args: flags.FlagValues) -> dict[str, Any]:
 def flags_to_persist(args: flags.FlagValues, values: Mapping[str, Any]) -> dict[str, str]:
     """Returns {flag: text} of what a run keeps: what is not as it is by default."""
     kept = {name: values.get(name) for name in KEPT if values.get(name) != args[name].default}
-    if kept.get("warm_start_from"):
-        kept["warm_start_from"] = os.path.abspath(kept["warm_start_from"])
+    if path := kept.get("warm_start_from"):
+        kept["warm_start_from"] = os.path.abspath(path)
     return {name: str(value) for name, value in kept.items()}
 
 

@@ -45,7 +45,7 @@ def kind_of(source: str | os.PathLike, target: str | os.PathLike | None) -> str:
         UserError: on a file that needs another, or has one that it does not need.
     """
     kind, other = (
-        path and KINDS.get(pathlib.Path(os.fspath(path).removesuffix(".gz")).suffix.lower())
+        KINDS.get(pathlib.Path(os.fspath(path or "").removesuffix(".gz")).suffix.lower())
         for path in (source, target)
     )
     if target is not None:

@@ -147,8 +147,8 @@ def _samples(
     """Yields numbered blocks of the samples of a split."""
     problem = load().forward()
     problem.random_seed = seed
-    apart = blocks.is_encoded_by_sample(problem)
-    samples = problem.kept_samples if apart else problem.generate_encoded_samples
+    apart = blocks.is_encoded_by_sample
+    samples = problem.kept_samples if apart(problem) else problem.generate_encoded_samples
     yield from blocks.numbered(itertools.islice(samples(*where), most))
 
 

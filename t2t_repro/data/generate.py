@@ -95,10 +95,10 @@ def generate_data(
                     unfinished.remove(files.name)
                     _write_summary(job, summary)
         finally:
-            for path in pathlib.Path(job.data_dir).glob(
+            for left in pathlib.Path(job.data_dir).glob(
                 f"{problem.dataset_filename()}-*{INCOMPLETE}"
             ):
-                path.unlink()
+                left.unlink()
     encoders = problem.feature_encoders(job.data_dir)
     summary["vocab_size"] = {name: encoder.vocab_size for name, encoder in encoders.items()}
     summary["vocab_files"] = problem.vocab_files(job.data_dir)

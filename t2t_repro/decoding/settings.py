@@ -202,7 +202,7 @@ class DecodeHParams:
     @property
     def searching(self) -> "DecodeHParams":
         """How to search, without what is said of output: for the best translation of a search."""
-        usual = {n.name: n.default for n in dataclasses.fields(self) if n.name in OF_OUTPUT}
+        usual = {name: getattr(DecodeHParams, name) for name in OF_OUTPUT}
         return dataclasses.replace(self, **usual)
 
     @property

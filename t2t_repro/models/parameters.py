@@ -102,7 +102,7 @@ def forward_flop(
     return 2 * products
 
 
-def train_step_flop(hparams: HParams, *batch: float) -> float:
+def train_step_flop(hparams: HParams, *batch: *tuple[int, float, float, float]) -> float:
     """Returns what `forward_flop` does, of a training step, forward and backward; of R-Drop twice.
 
     A product has two backward: the gradients of its factors.

@@ -45,8 +45,8 @@ def paired(
     """Returns how a translation scores beside another, by sacreBLEU's paired bootstrap."""
     (old, new), signature = paired_bootstrap([baseline, translation], references)
     assert new.p_value is not None  # of the first alone there is none
-    scores = (Scored(each.score, each.interval) for each in (old, new))
-    return Paired(*scores, new.p_value, signature)
+    before, after = (Scored(each.score, each.interval) for each in (old, new))
+    return Paired(before, after, new.p_value, signature)
 
 
 class Tested(NamedTuple):

@@ -59,7 +59,7 @@ def create(models: Sequence[ServedModel], limits: Limits, **batching: Any) -> Fa
         each = [body.model_json_schema() for body in bodies]
         content = {"application/json": {"schema": {"anyOf": each} if len(each) > 1 else each[0]}}
         extra = {"requestBody": {"required": True, "content": content}}
-        described = {200: {"model": answer}}
+        described: dict[int | str, dict[str, Any]] = {200: {"model": answer}}
         app.post(path, responses=described, openapi_extra=extra, description=does.__doc__)(does)
 
     post("/translate", service.translate, schemas.Translations, schemas.Translate, schemas.Libre)

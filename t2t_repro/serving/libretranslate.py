@@ -49,16 +49,16 @@ class Asked:
             HTTPException: with 400 if they are not right, 413 if there are too many sentences.
         """
         body: Libre = checked(Libre, values)
-        is_list, found = isinstance(body.q, list), None
+        q, found = body.q, None
         if body.source == "auto":
-            found = dict(identify("\n".join(body.q) if is_list else body.q, _codes(models)))
+            found = dict(identify("\n".join([q] if isinstance(q, str) else q), _codes(models)))
         served = _between(body.source, body.target, models, found)
         n_best = min(1 + body.alternatives, served.model.beam_size)
         confidence = None if found is None else _percent(found.get(served.source, 0))
-        texts = split_texts(body.q, served.source, limits, split=True)
-        return cls(served, texts, n_best, is_list, confidence)
+        texts = split_texts(q, served.source, limits, split=True)
+        return cls(served, texts, n_best, isinstance(q, list), confidence)
 
-    def answer(self, translated: list[Translation]) -> dict[str, Any]:
+    def answer(self, translated: Sequence[Translation]) -> dict[str, Any]:
         """Returns the answer: lists where a list was asked."""
         columns: dict[str, list] = {"translatedText": [each.translation for each in translated]}
         if self.n_best > 1:
