@@ -6,7 +6,7 @@ import shutil
 import keras
 import pytest
 
-from t2t_repro import cli, memory
+from t2t_repro import cli
 from t2t_repro.bin import decoder
 from t2t_repro.registry import get_problem
 from t2t_repro.run_directory import RunConfig, RunDirectory
@@ -328,12 +328,6 @@ _SAME = ("--decode_from_file=HERE", "--decode_reference=HERE")
 def test_errors(run, capsys, flags, name):
     flags = [f.replace("HERE", __file__) for f in flags]
     assert name in error_of(capsys, f"--output_dir={run}", *flags)
-
-
-def test_a_search_beyond_memory(run, capsys, monkeypatch):
-    monkeypatch.setattr(memory, "total", lambda: 400_000)
-    error = error_of(capsys, f"--output_dir={run}", "--decode_hparams=beam_size=9,extra_length=800")
-    assert "Received: beam_size=9 of up to 801 tokens each" in error
 
 
 def test_an_empty_file_is_named_before_the_model_is_loaded(run, source, monkeypatch, capsys):

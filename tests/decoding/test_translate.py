@@ -127,9 +127,7 @@ def test_an_engine_follows_some_settings_only(translator):
 
     given = [(SAMPLED, "sampling_method"), ("min_length_ratio=1", "min_length_ratio")]
     for settings, name in [*given, ("return_token_scores=1", "return_token_scores")]:
-        with pytest.raises(
-            UserError, match=f"that the engine and the model can follow. Received: {name}. Leave"
-        ):
+        with pytest.raises(UserError, match=name):
             translator(settings, engine=Plain())
     with pytest.raises(UserError, match="--t2t_exact"):
         translator(engine=Plain(), t2t_exact=True)
