@@ -98,7 +98,8 @@ def test_a_model_of_ones_own_is_a_transformer_if_it_derives_from_one(tmp_path):
 
 def test_trees_have_one_constraint_for_which_a_search_is_compiled_once(directory, monkeypatch):
     monkeypatch.setattr("t2t_repro.parsing.reader.tree_constraint", lambda *of: object())
-    run, settings = trained_run(directory), DecodeHParams(well_formed=True)
+    run, settings = trained_run(directory), DecodeHParams(well_formed=True, raw_output=True)
+    monkeypatch.setattr(type(run.problem), "output_type", "tree")
     given = []
     monkeypatch.setattr(
         "t2t_repro.decoding.translate.Translator",
@@ -107,7 +108,7 @@ def test_trees_have_one_constraint_for_which_a_search_is_compiled_once(directory
     for _ in range(2):
         run.translator(None, settings, warn=print)
     assert given[0] is given[1] is not None
-    run.translator(None, DecodeHParams(), warn=print)
+    run.translator(None, DecodeHParams(raw_output=True), warn=print)
     assert given[2] is None
 
 

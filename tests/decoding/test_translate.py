@@ -133,8 +133,6 @@ def test_an_engine_follows_some_settings_only(translator):
         translator(engine=Plain(), t2t_exact=True)
     made = translator(engine=Plain())
     assert [row[0].text for row in made.translate_lines(["w5", "w6 w7"])] == ["", ""]
-    with pytest.raises(UserError, match="--partial_targets_file"):
-        list(made.translate_lines(["w5"], prefixes=["w6"]))
 
 
 def test_a_beginning_needs_words_of_the_vocabulary_and_room(trained, translator):
