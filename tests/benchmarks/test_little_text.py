@@ -53,7 +53,7 @@ def test_it_trains_both_at_each_size_with_each_seed_and_goes_on_after_a_kill(
         for steps in ("36", "60")
         for hparams_set in ("transformer_multi30k", "transformer_own_text_bidirectional")
     ]
-    assert runs[1]["hparams"] == "bidirectional_steps=12,learning_rate_decay_steps=9"
+    assert runs[1]["hparams"].startswith("bidirectional_steps=12,learning_rate_decay_steps=9,")
     assert "hparams" not in runs[0]
     made = [given for program, given in killed.commands if program == "datagen"]
     assert [one.get("vocab_size") for one in made] == ["8192", None] * 2
@@ -83,7 +83,7 @@ def test_the_size_of_the_text_chooses_as_it_does_for_a_user(tmp_path, size, chos
         "bidirectional": "bidirectional_steps=20,learning_rate_decay_steps=15",
         "cooldown": "learning_rate_decay_steps=15",
     }
-    assert told[1:] == [f"--hparams={of_length[chosen]}"]
+    assert told[1].startswith(f"--hparams={of_length[chosen]},") and not told[2:]
 
 
 def test_the_pairs_of_a_size_stay_pairs_and_are_the_first_of_a_greater(argv, tmp_path):

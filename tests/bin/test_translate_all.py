@@ -244,7 +244,7 @@ def test_without_checkpoints_or_with_trees_there_is_nothing_to_translate(
         (["--decoder_command=qsub {params}"], "Expected no --decoder_command: this process loads"),
         (["--problem=algorithmic_sort_problem"], f"Expected --problem={PROBLEM}, with which"),
         (["--source="], "Expected --source. Received: none."),
-        (["--reference=nowhere"], "No such file: 'nowhere'."),
+        (["--reference=nowhere"], "No such file: 'nowhere'"),
         (["--decode_hparams=shards=2"], "Decode hparam shards has no effect on t2t-translate-all"),
         (
             [f"--reference={tmp_path / 'right'}", "--decode_hparams=identity_output=True"],

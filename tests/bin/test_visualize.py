@@ -160,7 +160,6 @@ def test_what_it_refuses_of_a_run(trained, tmp_path, capsys):
     of, _ = trained
     flag = f"--output_dir={of.path}"
     assert "20" in refused(capsys, flag, f"--source={'1 ' * 20}")
-    assert "num_samples" in refused(capsys, flag, "--source=1", "--decode_hparams=num_samples=1")
     empty = RunDirectory(tmp_path / "empty")
     config = of.config()
     empty.begin(config, ["test"], [])
