@@ -239,27 +239,22 @@ def test_a_bad_source_is_refused_before_anything_is_written(run, tmp_path, capsy
 def test_without_checkpoints_or_with_trees_there_is_nothing_to_translate(
     run, tmp_path, capsys, monkeypatch
 ):
-    for flags, message in [
-        (["--min_steps=11"], "Received: none from step 11 on. Give --wait_minutes to wait."),
-        (["--decoder_command=qsub {params}"], "Expected no --decoder_command: this process loads"),
-        (["--problem=algorithmic_sort_problem"], f"Expected --problem={PROBLEM}, with which"),
-        (["--source="], "Expected --source. Received: none."),
-        (["--reference=nowhere"], "No such file: 'nowhere'"),
-        (["--decode_hparams=shards=2"], "Decode hparam shards has no effect on t2t-translate-all"),
-        (
-            [f"--reference={tmp_path / 'right'}", "--decode_hparams=identity_output=True"],
-            "--reference scores text. Received: it with the decode hparam identity_output",
-        ),
+    for flags, name in [
+        (["--min_steps=11"], "11"),
+        (["--decoder_command=qsub {params}"], "--decoder_command"),
+        (["--problem=algorithmic_sort_problem"], PROBLEM),
+        (["--source="], "--source"),
+        (["--reference=nowhere"], "nowhere"),
         (["--t2t_usr_dir=nowhere"], "nowhere"),
         (["--engine=quick"], "--engine"),
         (
             ["--engine=ctranslate2", "--decode_hparams=return_alignments=True"],
-            "Received: return_alignments with --engine=ctranslate2. Leave one of them out.",
+            "return_alignments",
         ),
     ]:
         with pytest.raises(SystemExit) as stop:
             program(run, f"--translations_dir={tmp_path / 'out'}", *flags)
-        assert stop.value.code == 2 and message in capsys.readouterr().err
+        assert stop.value.code == 2 and name in capsys.readouterr().err
     monkeypatch.setitem(sys.modules, "ctranslate2", None)
     out = tmp_path / "other"
     with pytest.raises(SystemExit):
