@@ -164,7 +164,7 @@ def test_a_set_too_large_for_the_time_gives_way_to_a_smaller_one(programs, reque
     found, _ = run(request_of(train_minutes=10))  # 200 tokens a second
     assert plan_of(found).hparams_set == "transformer_own_text_cooldown"
     assert programs.names.count("trainer") == 2 and plan_of(found).tokens_in_time == 120_000
-    assert "1000" in plan_of(found).expects  # minutes for a usable one
+    assert "--train_minutes=340" in plan_of(found).expects  # for 4 million tokens
 
 
 def test_a_larger_set_is_tried_before_it_is_taken(programs, request_of):
