@@ -139,14 +139,17 @@ def explain(request: Request, path: Path) -> Path:
     run = request.run
     settings = run.decode_settings(request.decode_hparams, say=progress.on_stderr)
 
+    from t2t_repro import provenance
     from t2t_repro.views import explainer
 
     model = run.model(request.checkpoint_path, with_weights=True, say=progress.on_stderr)
+    found = provenance.read(run.path)
+    example = found.example.source if found and found.example else ""
     page = explainer.page(
         model,
         run.encoders,
         f"{run.path.name}: {run.problem.name}",
-        request.source or "",
+        request.source or example,
         *(settings.beam_size, settings.alpha, settings.extra_length),
     )
     write_text_atomic(path, page)

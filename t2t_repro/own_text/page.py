@@ -125,6 +125,7 @@ def next_steps(folder: pathlib.Path, record: Record) -> list[str]:
         f"t2t-decoder --output_dir={place} --decode_from_file=FILE --decode_to_file=OUT",
         f"t2t-show {shlex.quote(str(folder / 'run'))}",
         f"t2t-show {place} --verify",
+        f"t2t-visualize --output_dir={place} --explain={shlex.quote(str(folder / 'explain.html'))}",
     ]
     if plan.train_steps < plan.wanted_steps:
         steps.append(
