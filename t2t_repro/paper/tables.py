@@ -144,7 +144,7 @@ def table3(runs: Sequence[RunRecord] = ()) -> list[Table]:
     of_runs = [
         (
             *(*_run(run), run.perplexity, run.dev_bleu, run.parameters and run.parameters / 1e6),
-            *(printed[run.hparams_set][3:] if run.hparams_set in printed else none),
+            *(printed[run.hparams_set][2:] if run.hparams_set in printed else none),
         )
         for run in runs
         if run.perplexity is not None or run.dev_bleu is not None
