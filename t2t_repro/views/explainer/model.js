@@ -236,11 +236,12 @@ class Transformer {
     // Layer by layer: keys and values of all positions first, then every position looks at all.
     const { layer_preprocess_sequence } = this;
     let x = inputs.map((id, position) => add(this.embedding(id, "targets"), this.signal(position)));
-    const layers = inputs.map(() => []), start = x;
+    const layers = inputs.map(() => []), start = x, caches = [];
     for (let number = 0; number < this.decoder_layers; number++) {
       const scope = `decoder/layer_${number}`, own = `${scope}/self_attention`, cross = `${scope}/encdec_attention`;
       const before = x.map((each) => this.process(each, null, layer_preprocess_sequence, `${own}/layer_prepostprocess`));
       const keys = before.map((each) => this.project(each, own, "k")), values = before.map((each) => this.project(each, own, "v"));
+      caches.push({ keys, values });
       x = x.map((each, position) => {
         const self = this.sublayer(each, own, (input) => this.attend(this.project(input, own, "q"), keys, values, own));
         const other = this.sublayer(self.output, cross, (input) => this.attend(
@@ -252,7 +253,7 @@ class Transformer {
     }
     return x.map((each, position) => {
       const top = this.process(each, null, layer_preprocess_sequence, "decoder/layer_prepostprocess");
-      return { id: inputs[position], position, start: start[position], layers: layers[position], top, logits: this.logits(top) };
+      return { id: inputs[position], position, start: start[position], layers: layers[position], caches, top, logits: this.logits(top) };
     });
   }
 }

@@ -6,6 +6,11 @@ const at = (id) => document.getElementById(id);
 const KINDS = {
   encoder: "Encoder self-attention", "encoder-decoder": "Encoder-decoder attention", decoder: "Decoder self-attention",
 };
+const ABOUT = {
+  encoder: "Every word of the sentence looks at every word of the sentence.",
+  "encoder-decoder": "Cross attention: queries come from the translation being written, keys and values from the encoder's last layer. A row is named after the word that its position is about to write.",
+  decoder: "Every position looks at the words that are written so far, never ahead. A row is named after the word that its position is about to write, a column after a word that was read.",
+};
 const state = { text: "", beam: 4, alpha: 0.6, forced: [], kind: "encoder-decoder", layer: model.decoder_layers - 1,
   head: 0, query: 0, key: 0, word: null, step: 0, run: null, whole: null };
 
@@ -64,7 +69,7 @@ function compute(text, { beam = state.beam, alpha = state.alpha, forced = [] } =
 function translate(text = state.text) {
   const started = performance.now();
   state.text = text;
-  if (!text.trim()) { at("translation").textContent = ""; state.run = null; return; }
+  if (!text.trim()) { at("translation").textContent = "Type a sentence."; at("took").textContent = ""; return; }
   const run = compute(text, { forced: state.forced });
   run.target = run.best.ids;
   run.trace = model.read(run.target, run.encoded);
@@ -112,7 +117,7 @@ function map(kind = state.kind, run = state.run) {
   return {
     queries: answer, keys: (query) => model.off.has("mask") ? read : read.slice(0, query + 1), all: read,
     at: (layer, query) => trace[query].layers[layer].self_attention,
-    key: (layer, query, key) => trace[query].caches?.[layer].keys[key],
+    key: (layer, query, key) => trace[query].caches[layer].keys[key],
   };
 }
 
@@ -174,6 +179,7 @@ function drawLayer() {
   fill(at("kind"), Object.entries(KINDS), state.kind);
   fill(at("number"), Array.from({ length: layers }, (_, i) => [i, `${i + 1} of ${layers}`]), state.layer);
   fill(at("head"), Array.from({ length: model.num_heads }, (_, i) => [i, `${i + 1} of ${model.num_heads}`]), head);
+  at("about").textContent = ABOUT[state.kind];
   drawOrder();
   const table = at("matrix"), columns = all ?? keys(0);
   table.replaceChildren();
@@ -183,7 +189,7 @@ function drawLayer() {
   const body = make("tbody", table);
   queries.forEach((word, query) => {
     const row = make("tr", body), { weights } = found(state.layer, query).heads[head];
-    make("th", row, { textContent: word }, { scope: "row" });
+    make("th", row, { textContent: state.kind === "encoder" ? word : `writes ${word}` }, { scope: "row" });
     columns.forEach((column, key) => {
       const chosen = query === state.query && key === state.key, cell = make("td", row, { className: chosen ? "chosen" : "" });
       if (key >= weights.length) { cell.title = "masked: still to come"; return; }
@@ -197,7 +203,8 @@ function drawLayer() {
   const key = keyOf(state.layer, state.query, state.key), start = head * model.width;
   box.replaceChildren();
   const asks = queries[state.query], answers = keys(state.query)[state.key];
-  make("p", box, { textContent: `Query of “${asks}” and key of “${answers}”, head ${head + 1}, ${model.width} numbers each:` });
+  const who = state.kind === "encoder" ? `“${asks}”` : `the position that writes “${asks}”`;
+  make("p", box, { textContent: `Query of ${who} and key of “${answers}”, head ${head + 1}, ${model.width} numbers each:` });
   if (key) {
     const parts = [["query", query], ["key", key]].map(([name, values]) => [name, values.slice(start, start + model.width)]);
     const most = Math.max(...parts.flatMap(([, values]) => [...values].map(Math.abs)));
@@ -263,7 +270,7 @@ function drawWriting() {
   make("p", sofar, { textContent: "The most probable beginning so far: " });
   make("b", sofar.firstChild, { textContent: written(made.living[0]) || "nothing yet" });
   const table = make("table", null, {}, { "aria-label": "Candidates of this step" }), top = make("tr", table);
-  ["next", "probability", "behind", "log P", "score", ""].forEach((text) => make("th", top, { textContent: text }));
+  ["next", "probability", "after the beginning", "log P", "score: the order", ""].forEach((text) => make("th", top, { textContent: text }));
   made.chosen.forEach(({ id, parent, own, logProb, score, kept, ended }) => {
     const row = make("tr", table), prefix = made.living[parent];
     const button = make("button", make("td", row), { type: "button", textContent: subwords.show(id), title: "Force this word, and see what follows" });
@@ -410,9 +417,10 @@ function drawWithout() {
     const line = make("p", compared, { textContent: side ? "Without: " : "Whole: " });
     sentence.forEach((word, i) => { make(common[side].has(i) ? "span" : "mark", line, { textContent: word }); line.append(" "); });
   });
+  if (model.off.has("mask")) make("p", compared, { textContent: "Written word by word nothing changes without the mask, for there is no future to see. Given the whole answer at once, this model, which never trained without a mask, is confused by the words to come; one trained without it would copy them." });
   const logP = (steps) => steps.reduce((sum, { logits }, i) => sum + logits[whole.target[i]] - logSumExp(logits), 0);
   const now = logP(model.read(whole.target, run.encoded)), before = logP(whole.trace);
-  make("p", compared, { className: "dim", textContent: `log P of the whole model's translation, read as in training: ${before.toFixed(2)} whole, ${now.toFixed(2)} now.` });
+  make("p", compared, { className: "dim", textContent: `log P of the whole model's translation, given to the decoder at once, as in training: ${before.toFixed(2)} whole, ${now.toFixed(2)} now.` });
 }
 
 // --- controls
