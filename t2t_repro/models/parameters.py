@@ -89,7 +89,8 @@ def forward_flop(
     source, target = sentences * source_length, beams * sentences * target_length
     found = shapes(hparams, vocab_size)
     tables = [shape for name, shape in found.items() if _group(name) == "embeddings"]
-    products = target * math.prod(tables[-1])  # the softmax
+    # The softmax; a user's model may have none.
+    products = target * math.prod(tables[-1]) if tables else 0.0
     for name, shape in found.items():
         of_memory = "encdec_attention" in name and "key_value" in name or "memory" in name
         if len(shape) > 1 and "embedding" not in name and "relative" not in name:
