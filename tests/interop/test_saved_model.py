@@ -120,7 +120,7 @@ def test_a_process_that_has_tensorflow_and_tensorflow_text_alone(small, tmp_path
     )
     assert done.returncode == 0, done.stderr
     listed, answers, ran = done.stdout.split("=====")
-    for name in ("serving_default", "text", "translate", "token_ids", "score", "attention"):
+    for name in ("serving_default", "text", "best", "tf_example", "score", "attention"):
         assert f"signature_def['{name}']" in listed
     whole, single, empty = json.loads(answers)
     settings = {"beam_size": 2, "extra_length": 9, "max_input_size": 80}
