@@ -37,7 +37,7 @@ def record_of(folder):
     files = {name: stage["files"] for name, stage in found["stages"].items()}
     del files["plan"]  # it holds times
     del files["export_saved_model"]  # a SavedModel's bytes are TensorFlow's
-    return files, found["scores"], found["inputs"]
+    return files, found["stages"]["test"]["found"], found["inputs"]
 
 
 def test_killed_and_stopped_it_ends_with_the_same_record(folder):
