@@ -35,7 +35,7 @@ BUDGETS = {
     "t2t_repro/text": 1389,
     "t2t_repro/training": 3611,
     "t2t_repro/views": 995,
-    "tests": 29627,
+    "tests": 29629,
 }
 NO_CODE = {
     *(tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE),
