@@ -7,10 +7,11 @@ What there is to know of a setting stands at its field: type, bounds or choices,
 
 import dataclasses
 import json
+import re
 from collections.abc import Iterable
 from typing import Annotated, Any
 
-from t2t_repro import fields, hparam_rules, schema, t2t_compat
+from t2t_repro import fields, schema, t2t_compat
 from t2t_repro.errors import UserError, unknown
 from t2t_repro.fields import (
     Count,
@@ -22,8 +23,46 @@ from t2t_repro.fields import (
     least,
     one_of,
 )
-from t2t_repro.names import snake_case
 
+FREEZABLE = ("embeddings", "encoder", "decoder")
+# The attention_score that tensor2tensor, CTranslate2 and relative attention compute.
+DOT_PRODUCTS = ("scaled_dot_product", "dot_product")
+# The models, by T2T's names.
+TRANSFORMER = "transformer"
+ATTENDING = ("lstm_seq2seq_attention", "lstm_seq2seq_attention_bidirectional_encoder")
+RECURRENT = ("lstm_seq2seq", "lstm_seq2seq_bidirectional_encoder", *ATTENDING)
+BYTENET = "byte_net"
+OPPONENTS = (*RECURRENT, BYTENET)
+MODELS = (TRANSFORMER, *OPPONENTS)
+# The optimizers, and how the names of the settings begin that each reads.
+OPTIMIZERS = {
+    "adam": "optimizer_adam_",
+    "true_adam": "optimizer_adam_",
+    "multistep_adam": "optimizer_adam_",
+    "adam_w": "optimizer_adam_",
+    "adafactor": "optimizer_adafactor_",
+}
+# What some of the models read alone; the other hparams, all of them.
+_READ_BY = {
+    "num_heads": (TRANSFORMER, *ATTENDING),
+    "dropout": OPPONENTS,
+    **dict.fromkeys(("num_block_repeat", "kernel_height"), (BYTENET,)),
+    **dict.fromkeys(("attention_mechanism", "attention_layer_size", "output_attention"), ATTENDING),
+}
+_OF_THE_TRANSFORMER = (
+    *("num_encoder_layers", "num_decoder_layers", "filter_size", "unidirectional_encoder"),
+    *("layer_preprocess_sequence", "layer_postprocess_sequence", "norm_type", "norm_epsilon"),
+    *("pos", "use_target_space_embedding", "activation_dtype", "freeze", "relu_dropout"),
+    *("relu_dropout_broadcast_dims", "inputs_word_dropout", "targets_word_dropout"),
+    *("self_attention_type", "max_relative_position", "heads_share_relative_embedding"),
+    *("add_relative_to_values", "layer_prepostprocess_dropout"),
+    "layer_prepostprocess_dropout_broadcast_dims",
+    *(f"attention_{name}_channels" for name in ("key", "value")),
+    *(f"attention_{name}" for name in ("block_length", "chunk_size", "score", "variables_3d")),
+    *("attention_dropout", "attention_dropout_broadcast_dims"),
+    *("encoder_layerdrop", "decoder_layerdrop", "r_drop_alpha"),
+)
+_READ_BY |= dict.fromkeys(_OF_THE_TRANSFORMER, (TRANSFORMER,))
 _EXPONENTIAL_DECAY = (
     "learning_rate_decay_steps",
     "learning_rate_decay_rate",
@@ -56,6 +95,47 @@ SCHEMES: dict[str, tuple[str, ...]] = {  # of learning_rate_decay_scheme
 _NORMS = ("layer", "group", "batch", "noam", "l2", "none")
 
 
+def snake_case(name: str) -> str:
+    """Returns "TranslateEndeWmt32k" as "translate_ende_wmt32k" (T2T's camelcase_to_snakecase)."""
+    name = re.sub("(.)([A-Z][a-z0-9]+)", r"\1_\2", name)
+    return re.sub("([a-z0-9])([A-Z])", r"\1_\2", name).lower()
+
+
+def unread_by(model: str, name: str) -> str:
+    """Returns why a model does not read the hparam `name`; "": it does.
+
+    Of a model that this package does not have nothing is known.
+    """
+    readers = _READ_BY.get(name, MODELS)
+    if model in readers or model not in MODELS:
+        return ""
+    return f"model={model} does not read it, only {', '.join(readers)}."
+
+
+def _sequence(letters: str) -> fields.Rule:
+    """Returns the rule of what is done before or after a sublayer: a add the residual, d dropout,
+    n normalize, z add it by a gate that begins as zero."""
+    return fields.rule(
+        lambda value: value == "none" or not set(value) - set(letters),
+        f"{{name}} to be 'none' or letters of '{letters}'",
+    )
+
+
+def _axes(last: int) -> fields.Rule:
+    """Returns the rule of axes from -last to last."""
+    return fields.rule(
+        lambda dims: re.fullmatch(rf"(-?[0-{last}](,-?[0-{last}])*)?", dims.replace(" ", "")),
+        f"{{name}} to be axes from -{last} to {last} with commas between, or nothing",
+    )
+
+
+_parts = fields.rule(
+    lambda value: not value or {part.strip() for part in value.split(",")} < set(FREEZABLE),
+    f"{{name}} to be some of {', '.join(FREEZABLE)}, and not all",
+)
+_odd = fields.rule(lambda value: value % 2 == 1, "{name} to be odd")
+
+
 def _above_zero(rate: str) -> ReadIf:
     return ReadIf(lambda hp: getattr(hp, rate) > 0, f"{rate} is 0.")
 
@@ -68,7 +148,7 @@ def _by_schedule(name: str, otherwise: str) -> ReadIf:
 def _by_optimizer(prefix: str, otherwise: str) -> ReadIf:
     """Of the settings whose names begin so; an optimizer that is unknown is refused elsewhere."""
     return ReadIf(
-        lambda hp: hparam_rules.OPTIMIZERS.get(snake_case(hp.optimizer), prefix) == prefix,
+        lambda hp: OPTIMIZERS.get(snake_case(hp.optimizer), prefix) == prefix,
         f"optimizer={{hp.optimizer}} {otherwise}.",
     )
 
@@ -127,6 +207,65 @@ _SCALED = ReadIf(
 )
 
 
+def _check_updates(optimizer: str, reads_steps: bool) -> None:
+    """Refuses what contradicts effective_batch_size: an update may be made of several batches.
+
+    `reads_steps` says whether something begins or ends at a step of a given number.
+    """
+    # As it is written: by "Adam" tensor2tensor's legacy rate is another than by "adam".
+    if optimizer not in ("adam", "multistep_adam"):
+        raise UserError(
+            "Expected optimizer=adam with effective_batch_size, which gathers the gradients of "
+            f"several batches. Received: optimizer={optimizer}. Set effective_batch_size=0."
+        )
+    if reads_steps:
+        raise UserError(
+            "Expected a learning_rate_schedule that does not read train_steps, and neither "
+            "bidirectional_steps nor subword_dropout_final_steps, with effective_batch_size, which "
+            "multiplies train_steps by the batches of an update. Received: one of these. Set "
+            "effective_batch_size=0."
+        )
+
+
+def _check_transformer(hp: Any, normalizes: bool) -> None:
+    """Refuses settings of a Transformer, an `HParams`, that do not go together.
+
+    `normalizes` says whether its sequences do.
+    """
+    for name in ("key", "value"):
+        width = getattr(hp, f"attention_{name}_channels") or hp.hidden_size
+        if width % hp.num_heads:
+            raise UserError(
+                f"Expected attention_{name}_channels (or hidden_size where it is 0) to be "
+                f"divisible by num_heads. Received: {width} and num_heads={hp.num_heads}."
+            )
+    relative = hp.self_attention_type == "dot_product_relative"
+    dot_products = hp.attention_score in DOT_PRODUCTS and not hp.attention_chunk_size
+    for wrong, message in (
+        (
+            hp.norm_type == "group" and normalizes,
+            "norm_type=group takes the statistics of a whole sentence: the decoder would see what "
+            "it is to predict.",
+        ),
+        (
+            relative and not hp.max_relative_position,
+            "self_attention_type=dot_product_relative needs max_relative_position > 0; "
+            "transformer_relative uses 20.",
+        ),
+        (
+            relative and not dot_products,
+            "self_attention_type=dot_product_relative needs an attention_score of dot products and "
+            "attention_chunk_size=0.",
+        ),
+        (
+            hp.attention_chunk_size and hp.attention_dropout,
+            "attention_chunk_size > 0 never holds the weights: set attention_dropout=0.",
+        ),
+    ):
+        if wrong:
+            raise UserError(message)
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class HParams:
     """One complete configuration. Make variants with `dataclasses.replace` or `override`.
@@ -136,7 +275,7 @@ class HParams:
     """
 
     # --- the model ---------------------------------------------------------------------------
-    model: str = hparam_rules.TRANSFORMER  # its name in the registry
+    model: str = TRANSFORMER  # its name in the registry
     hidden_size: Count = 64  # D, the width of every layer's output
     num_hidden_layers: Annotated[CountOrZero, _LAYERS] = 4  # of encoder and decoder
     num_encoder_layers: CountOrZero = 0  # 0: num_hidden_layers
@@ -149,9 +288,9 @@ class HParams:
     # F, the inner width of the feed-forward sublayer
     filter_size: Count = 2048
     # before each sublayer: letters of "dn", or "none"
-    layer_preprocess_sequence: Annotated[str, hparam_rules.sequence("dn")] = "none"
+    layer_preprocess_sequence: Annotated[str, _sequence("dn")] = "none"
     # after it: a add residual, d dropout, n normalize, z add by a gate that begins as zero
-    layer_postprocess_sequence: Annotated[str, hparam_rules.sequence("adnz")] = "dan"
+    layer_postprocess_sequence: Annotated[str, _sequence("adnz")] = "dan"
     # what "n" does; only layers of one's own have groups
     norm_type: Annotated[str, one_of(*_NORMS), _NORM] = "layer"
     norm_epsilon: Annotated[Positive, _NORMALIZED] = 1e-6
@@ -164,7 +303,7 @@ class HParams:
     # keys gone through at a time, to save memory; 0: all at once
     attention_chunk_size: CountOrZero = 0
     attention_score: Annotated[
-        str, one_of(*hparam_rules.DOT_PRODUCTS, "multiplicative", "additive")
+        str, one_of(*DOT_PRODUCTS, "multiplicative", "additive")
     ] = "scaled_dot_product"
     # the farthest distance told apart by relative attention
     max_relative_position: Annotated[CountOrZero, _RELATIVE] = 0
@@ -195,19 +334,19 @@ class HParams:
     output_attention: bool = True
     # of ByteNet: how often all dilations are gone through, and how many positions are seen at once
     num_block_repeat: Count = 4
-    kernel_height: Annotated[Count, hparam_rules.odd] = 3
+    kernel_height: Annotated[Count, _odd] = 3
     # --- dropout: rates; broadcast dims share one draw along these axes ----------------------
     layer_prepostprocess_dropout: Rate = 0.1
     layer_prepostprocess_dropout_broadcast_dims: Annotated[
-        str, hparam_rules.axes(2), _above_zero("layer_prepostprocess_dropout")
+        str, _axes(2), _above_zero("layer_prepostprocess_dropout")
     ] = ""
     attention_dropout: Rate = 0.0
     attention_dropout_broadcast_dims: Annotated[
-        str, hparam_rules.axes(3), _above_zero("attention_dropout")
+        str, _axes(3), _above_zero("attention_dropout")
     ] = ""
     relu_dropout: Rate = 0.0
     relu_dropout_broadcast_dims: Annotated[
-        str, hparam_rules.axes(2), _above_zero("relu_dropout")
+        str, _axes(2), _above_zero("relu_dropout")
     ] = ""
     dropout: Rate = 0.2  # of models other than the Transformer
     symbol_dropout: Rate = 0.0  # replaces whole tokens by padding
@@ -237,7 +376,7 @@ class HParams:
     # of the moving average of the weights, by which is evaluated and decoded; 0: the weights
     ema_decay: Rate = 0.0
     # what training leaves as it is: embeddings (of positions too), encoder, decoder
-    freeze: Annotated[str, hparam_rules.parts] = ""
+    freeze: Annotated[str, _parts] = ""
     # --- the learning rate -------------------------------------------------------------------
     learning_rate_schedule: str = "legacy"  # or a product: "constant*linear_warmup*rsqrt_decay"
     learning_rate_constant: Annotated[NotNegative, _CONSTANT] = 1.0  # the factor "constant"
@@ -290,9 +429,9 @@ class HParams:
                 f"optimizer_multistep_accumulate_steps={self.optimizer_multistep_accumulate_steps}."
             )
         if self.effective_batch_size:
-            hparam_rules.check_updates(self.optimizer, self.counts_batches)
-        if self.model not in hparam_rules.OPPONENTS:
-            hparam_rules.check_transformer(self, _normalizes(self))
+            _check_updates(self.optimizer, self.counts_batches)
+        if self.model not in OPPONENTS:
+            _check_transformer(self, _normalizes(self))
 
     @property
     def encoder_layers(self) -> int:
@@ -345,7 +484,7 @@ class HParams:
     def unread(self, names: Iterable[str]) -> dict[str, str]:
         """Returns {name: why} for those of `names` that nothing reads in this configuration."""
         names = list(names)
-        of_others = {name: hparam_rules.unread_by(self.model, name) for name in names}
+        of_others = {name: unread_by(self.model, name) for name in names}
         return {name: why for name, why in of_others.items() if why} | fields.unread(self, names)
 
     def to_json(self) -> str:

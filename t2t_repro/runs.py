@@ -16,7 +16,7 @@ from t2t_repro import registry
 from t2t_repro.decoding import tuned
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
-from t2t_repro.hparam_rules import OPPONENTS, TRANSFORMER
+from t2t_repro.config import OPPONENTS, TRANSFORMER
 from t2t_repro.problem import OutputType, Problem
 from t2t_repro.run_directory import TUNED, RunConfig, RunDirectory
 from t2t_repro.training import state

@@ -12,7 +12,6 @@ from typing import Any
 
 from t2t_repro.errors import UserError, unknown
 from t2t_repro.fields import parse_like
-from t2t_repro.hparam_rules import OPTIMIZERS
 
 # {why another value is refused: the flags, each with T2T's default}
 _FLAGS = {
@@ -136,7 +135,7 @@ _FOREIGN = {
     ),
     'pos is "timing", "emb" or "none"': ("position_features=''"),
     "padding is left out of the work by itself": ("use_pad_remover=True pad_batch=False"),
-    f"set optimizer to one of {', '.join(OPTIMIZERS)}": (
+    "set optimizer to one of those of HParams": (
         "optimizer_momentum_momentum=0.9 optimizer_momentum_nesterov=False "
         "optimizer_zero_grads=False"
     ),

@@ -20,7 +20,7 @@ FLOORS = (
             "config",
             "registry",
             "errors",
-            "names",
+            
             "space_ids",
             "files",
             "run_directory",
@@ -33,7 +33,6 @@ FLOORS = (
             "schema",
             "page_policy",
             "fields",
-            "hparam_rules",
         ),
         *("waiting", "requests", "stages", "outputs"),
         *("signals", "quiet"),

@@ -6,7 +6,7 @@ import random
 
 from t2t_repro import registry
 from t2t_repro.config import HParams
-from t2t_repro.hparam_rules import BYTENET, RECURRENT
+from t2t_repro.config import BYTENET, RECURRENT
 
 
 @dataclasses.dataclass(frozen=True)

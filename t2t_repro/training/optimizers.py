@@ -15,7 +15,7 @@ from keras import ops
 from t2t_repro.config import HParams
 from t2t_repro.layers import kernels
 from t2t_repro.layers.initialization import FusedVariable
-from t2t_repro.names import snake_case
+from t2t_repro.config import snake_case
 from t2t_repro.training import learning_rate as learning_rates
 from t2t_repro.training import trainable
 from t2t_repro.training.optimizer import Optimizer
@@ -68,7 +68,7 @@ def _adafactor(hp: HParams, **common: Any) -> "Adafactor":
 
 
 class Kind(NamedTuple):
-    """What makes an optimizer of hparam_rules.py's OPTIMIZERS.
+    """What makes an optimizer of config.py's OPTIMIZERS.
 
     make: its class with its settings; it is given those that all optimizers share.
     t2t_slots: how T2T's checkpoints call its slots; None: they have no such optimizer.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from t2t_repro.data.job import Job
 from t2t_repro.errors import UserError, unknown
-from t2t_repro.hparam_rules import OPPONENTS
+from t2t_repro.config import OPPONENTS
 from t2t_repro.problem import Problem, Split
 from t2t_repro.requests import flag
 from t2t_repro.run_directory import RunConfig, RunDirectory

@@ -5,8 +5,8 @@ A configuration that is only decoded by, such as one of tensor2tensor's, may nam
 
 from t2t_repro.config import FACTORS, SCHEMES, HParams
 from t2t_repro.errors import UserError, unknown
-from t2t_repro.hparam_rules import OPTIMIZERS
-from t2t_repro.names import snake_case
+from t2t_repro.config import OPTIMIZERS
+from t2t_repro.config import snake_case
 
 # What a factor of the schedule, or a scheme of the factor "legacy", divides by.
 _DIVIDES_BY = {

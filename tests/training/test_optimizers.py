@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 
-from t2t_repro import hparam_rules, registry
+from t2t_repro import config, registry
 from t2t_repro.config import HParams
 from t2t_repro.interop import tensor2tensor
 from t2t_repro.layers import kernels
@@ -274,7 +274,7 @@ def test_a_gradient_that_is_not_finite_is_not_hidden_by_clipping():
 
 
 def test_the_configuration_says_which_settings_each_optimizer_reads():
-    assert hparam_rules.OPTIMIZERS.keys() == optimizers.KINDS.keys()
+    assert config.OPTIMIZERS.keys() == optimizers.KINDS.keys()
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from t2t_repro import config, hparam_rules, registry
+from t2t_repro import config, registry
 from t2t_repro.errors import UserError
 from t2t_repro.training import optimizers, trainable
 
@@ -58,4 +58,4 @@ def test_divides_by_what_the_configuration_says_that_it_reads():
         assert field in config.FACTORS[part]
     for part, field in trainable._SCHEME_DIVIDES_BY.items():
         assert field in {*config.SCHEMES[part], *config.FACTORS["legacy"]}
-    assert optimizers.KINDS.keys() == hparam_rules.OPTIMIZERS.keys()
+    assert optimizers.KINDS.keys() == config.OPTIMIZERS.keys()
