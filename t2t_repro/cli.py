@@ -15,7 +15,7 @@ from absl import flags
 
 from t2t_repro import cores, quiet, signals, t2t_compat
 from t2t_repro.errors import Interrupted, UserError, suggest, unset
-from t2t_repro.requests import flags_of
+from t2t_repro.fields import flags_of
 
 Request = TypeVar("Request")
 # Whether this is a program's own process: t2t-X, or python -m t2t_repro....

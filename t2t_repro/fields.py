@@ -1,7 +1,8 @@
-"""Rules of a configuration's fields, which stand in their types, and overrides of them as text.
+"""Fields of a dataclass that come from text: rules in their types, overrides, and flags.
 
     hidden_size: Annotated[int, least(1)] = 64
     learning_rate: Annotated[float, least(0), ReadIf(is_legacy, "only the legacy schedule does.")]
+    n: int = flag(8, "How many checkpoints to average.", least=1)
 
 A rule is a function of a field's name and value that raises a UserError, or a ReadIf.
 """
@@ -10,7 +11,7 @@ import dataclasses
 import json
 import math
 import typing
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Annotated, Any, NamedTuple
 
 from t2t_repro.errors import UserError
@@ -175,3 +176,46 @@ def _kinds(field: dataclasses.Field) -> tuple[type, ...]:
 
 def _rules(field: dataclasses.Field) -> tuple:
     return getattr(field.type, "__metadata__", ())
+
+
+class Flag(NamedTuple):
+    """A field of a request as a flag: its type, default and text, and which values it may have."""
+
+    kind: type
+    default: Any
+    text: str
+    least: float | None
+    most: float | None
+    choices: Sequence[str]
+
+
+def flag(
+    default: Any,
+    text: str,
+    *,
+    least: float | None = None,
+    most: float | None = None,
+    choices: Sequence[str] = (),
+) -> Any:
+    """Returns the field of a request that is a flag of a program.
+
+    Args:
+        default: dataclasses.MISSING: there is none.
+        text: what --help says.
+        least: the least value.
+        most: the greatest value.
+        choices: the only values; (): any.
+    """
+    metadata = {"text": text, "least": least, "most": most, "choices": choices}
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+def flags_of(request: type) -> dict[str, Flag]:
+    """Returns {name: flag} of the fields of a request that `flag` has made."""
+    found = {}
+    for field in dataclasses.fields(request):
+        if field.metadata:
+            kind = (typing.get_args(field.type) or (field.type,))[0]
+            default = None if field.default is dataclasses.MISSING else field.default
+            found[field.name] = Flag(kind, default, **field.metadata)
+    return found

@@ -23,9 +23,9 @@ from t2t_repro.decoding import tuned
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.decoding.tuned import Beams, TunedDecoding, Weights
 from t2t_repro.errors import UserError
-from t2t_repro.outputs import check_room
+from t2t_repro.files import check_room
 from t2t_repro.progress import took
-from t2t_repro.requests import flag
+from t2t_repro.fields import flag
 from t2t_repro.run_directory import PROVENANCE, TUNED, RunDirectory
 from t2t_repro.runs import TrainedRun
 from t2t_repro.training.state import WEIGHTS, read_ranking

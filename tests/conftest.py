@@ -225,7 +225,7 @@ class FakeClock:
 
 @pytest.fixture
 def make_clock():
-    """Makes a clock for `waiting.appearing`."""
+    """Makes a clock for `files.appearing`."""
     return FakeClock
 
 

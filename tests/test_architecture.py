@@ -34,7 +34,7 @@ FLOORS = (
             "page_policy",
             "fields",
         ),
-        *("waiting", "requests", "stages", "outputs"),
+        "stages",
         *("signals", "quiet"),
         *("imports", "serializable", "t2t_compat"),
     },

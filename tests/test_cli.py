@@ -6,7 +6,7 @@ import dataclasses
 import pytest
 from absl import flags
 
-from t2t_repro import cli, requests
+from t2t_repro import cli, fields
 from t2t_repro.bin import trainer
 from t2t_repro.errors import Interrupted, UserError
 
@@ -189,11 +189,11 @@ def test_a_flag_that_nothing_reads_is_refused(capsys):
 class Trip:
     """A request that is made of flags."""
 
-    where: str = requests.flag(dataclasses.MISSING, "The place.")
-    days: int | None = requests.flag(None, "How long.", least=2, most=9)
-    speed: float = requests.flag(1.5, "How fast.", least=0)
-    by: str = requests.flag("train", "With what.", choices=("train", "ship"))
-    alone: bool = requests.flag(False, "With nobody.")
+    where: str = fields.flag(dataclasses.MISSING, "The place.")
+    days: int | None = fields.flag(None, "How long.", least=2, most=9)
+    speed: float = fields.flag(1.5, "How fast.", least=0)
+    by: str = fields.flag("train", "With what.", choices=("train", "ship"))
+    alone: bool = fields.flag(False, "With nobody.")
     given: frozenset[str] = frozenset()
 
 

@@ -3,7 +3,7 @@ import os
 import pytest
 
 from t2t_repro.errors import UserError
-from t2t_repro.outputs import check_outputs, check_room
+from t2t_repro.files import check_outputs, check_room
 
 
 @pytest.fixture

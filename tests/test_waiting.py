@@ -1,4 +1,4 @@
-from t2t_repro.waiting import appearing
+from t2t_repro.files import appearing
 
 
 def test_what_is_there_comes_by_step_and_what_is_new_as_it_appears(make_clock):

@@ -30,11 +30,11 @@ from absl import flags
 
 from t2t_repro import cli, tuning
 from t2t_repro.errors import UserError
-from t2t_repro.outputs import check_room
-from t2t_repro.requests import flag, flags_of
+from t2t_repro.files import check_room
+from t2t_repro.fields import flag, flags_of
 from t2t_repro.run_directory import TUNED, RunDirectory, usr_dir_flag
 from t2t_repro.runs import trained_run
-from t2t_repro.waiting import appearing
+from t2t_repro.files import appearing
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -103,7 +103,7 @@ def average_all(
     Args:
         request: of which run, and which.
         say: gets a line for each average.
-        clock: as in `waiting.appearing`.
+        clock: as in `files.appearing`.
 
     Returns:
         The checkpoints written.

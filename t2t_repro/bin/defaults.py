@@ -14,7 +14,7 @@ from absl import flags
 from t2t_repro import cli, registry
 from t2t_repro.bin import quickstart
 from t2t_repro.bin.data_flags import raw_file_options, vocabulary_options
-from t2t_repro.requests import flags_of
+from t2t_repro.fields import flags_of
 from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.runs import problem_of
 from t2t_repro.training.request import Plan

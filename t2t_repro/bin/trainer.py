@@ -37,9 +37,9 @@ from t2t_repro.bin.data_flags import (
     job_of,
 )
 from t2t_repro.errors import UserError
-from t2t_repro.outputs import check_room
+from t2t_repro.files import check_room
 from t2t_repro.problem import Problem
-from t2t_repro.requests import flags_of
+from t2t_repro.fields import flags_of
 from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.runs import trained_run
 from t2t_repro.training import cluster

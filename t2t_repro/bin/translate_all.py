@@ -33,14 +33,14 @@ from t2t_repro.decoding.request import ENGINES, DecodeRequest
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
 from t2t_repro.files import INCOMPLETE, check_file, sha256, write_text_atomic
-from t2t_repro.outputs import check_outputs
+from t2t_repro.files import check_outputs
 from t2t_repro.problem import OutputType
-from t2t_repro.requests import flag
+from t2t_repro.fields import flag
 from t2t_repro.runs import TrainedRun, trained_run
 from t2t_repro.scoring.files import StepFile, files_by_step, score_files
 from t2t_repro.text import raw
 from t2t_repro.views import scores as view
-from t2t_repro.waiting import appearing
+from t2t_repro.files import appearing
 
 _SETTINGS = "settings.json"  # what the translations in a folder were made with
 _COMMAND = "t2t-decoder {params}"
@@ -136,7 +136,7 @@ def translate_all(
         run: the run.
         request: what to translate, and how.
         say: receives messages and the progress.
-        clock: as in `waiting.appearing`.
+        clock: as in `files.appearing`.
 
     Raises:
         UserError: if there is no checkpoint at all, or none that is whole; the problem is one of

@@ -10,7 +10,7 @@ from t2t_repro.corpora import formats
 from t2t_repro.corpora.cleaner_en_xx import Pair
 from t2t_repro.corpora.formats import Sides, kind_of
 from t2t_repro.errors import UserError, unset
-from t2t_repro.requests import flag, flags_of
+from t2t_repro.fields import flag, flags_of
 
 SPLITS = ("train", "dev", "test")
 SHORT = {"source": "train_source", "target": "train_target"}  # as some programs call these

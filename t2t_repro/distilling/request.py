@@ -6,7 +6,7 @@ import os
 from t2t_repro.decoding.request import ENGINES
 from t2t_repro.errors import UserError
 from t2t_repro.fields import parse_overrides
-from t2t_repro.requests import flag, flags_of
+from t2t_repro.fields import flag, flags_of
 
 TAG = "♻ "
 _FOLDERS = ("teacher", "reverse_teacher", "ensemble", "data_dir")

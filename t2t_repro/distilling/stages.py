@@ -11,7 +11,7 @@ from t2t_repro.distilling import student as students
 from t2t_repro.distilling.request import DistillRequest
 from t2t_repro.distilling.student import Student
 from t2t_repro.errors import UserError
-from t2t_repro.outputs import check_outputs
+from t2t_repro.files import check_outputs
 from t2t_repro.own_text import plan
 from t2t_repro.problem import OutputType, Split, Text2TextProblem, VocabType
 from t2t_repro.run_directory import TRAINING_DATA, RunDirectory

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
-from t2t_repro.requests import flag
+from t2t_repro.fields import flag
 
 # The decode hparams that an export keeps, in its graph or provenance.json, and so all by which it
 # can be measured and verified.

@@ -7,7 +7,7 @@ from typing import Any
 
 from t2t_repro.corpora.request import RawText
 from t2t_repro.errors import UserError
-from t2t_repro.requests import flag, flags_of
+from t2t_repro.fields import flag, flags_of
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

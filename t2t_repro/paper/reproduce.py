@@ -22,7 +22,7 @@ from t2t_repro.paper import published
 from t2t_repro.paper import runs as records
 from t2t_repro.problem import Problem, Split
 from t2t_repro.processes import run_program
-from t2t_repro.requests import flag
+from t2t_repro.fields import flag
 from t2t_repro.run_directory import RunDirectory
 from t2t_repro.study import engine
 from t2t_repro.translation import check_text
