@@ -19,7 +19,7 @@ import pdoc  # noqa: E402 (TensorFlow comes with what it documents)
 
 PUBLIC = (
     "t2t_repro",
-    "t2t_repro.loaded_run",
+    "t2t_repro.runs",
     "t2t_repro.layers",
     "t2t_repro.callbacks",
     "t2t_repro.data",

@@ -3,10 +3,9 @@
 import os
 from typing import Any
 
-from t2t_repro.problem import Count, Problem, Track
+from t2t_repro.problem import Count, Problem, Track, TranslateDistillProblem
 from t2t_repro.registry import register_problem
 from t2t_repro.text.vocabulary import count_tokens
-from t2t_repro.translation import TranslateDistillProblem
 
 from .text2text import Text2textTmpdir
 

@@ -4,9 +4,8 @@ The training data are those of WMT18: News Commentary 13, Common Crawl and Europ
 million pairs. The paper's own, of WMT14, are in translate_wmt14.py.
 """
 
-from t2t_repro.problem import Split, VocabType
+from t2t_repro.problem import Split, TranslateProblem, VocabType
 from t2t_repro.registry import register_problem
-from t2t_repro.translation import TranslateProblem
 
 _TRAIN = [
     [

@@ -4,9 +4,8 @@ The large data are those of WMT14: Common Crawl, Europarl 7, News Commentary 9, 
 the UN's, some 41 million pairs; the small ones a million pairs that OpenNMT chose.
 """
 
-from t2t_repro.problem import Split, VocabType
+from t2t_repro.problem import Split, TranslateProblem, VocabType
 from t2t_repro.registry import register_problem
-from t2t_repro.translation import TranslateProblem
 
 _SMALL = "https://s3.amazonaws.com/opennmt-trainingdata/baseline-1M-enfr.tgz"
 _TRAIN_SMALL = [

@@ -12,11 +12,10 @@ from t2t_repro.corpora import parallel
 from t2t_repro.corpora.cleaner_en_xx import Pair
 from t2t_repro.corpora.sources import RawFile
 from t2t_repro.errors import UserError
-from t2t_repro.problem import Count, Split, Track, VocabType
+from t2t_repro.problem import Count, Split, Track, TranslateProblem, VocabType
 from t2t_repro.registry import register_problem
 from t2t_repro.text import bpe, vocabulary
 from t2t_repro.text.vocabulary import count_tokens
-from t2t_repro.translation import TranslateProblem
 
 _SPLITS = {Split.TRAIN: "train", Split.EVAL: "validation", Split.TEST: "test"}
 _VOCABULARY_BYTES = 1e7  # of each language: the paper's was built from all, T2T's from 1e6 a file

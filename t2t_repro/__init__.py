@@ -15,8 +15,8 @@ from t2t_repro.registry import get_hparams, get_problem
 if TYPE_CHECKING:
     from t2t_repro import callbacks, data
     from t2t_repro.decoding.decode import decode
-    from t2t_repro.loaded_run import load
     from t2t_repro.models.transformer import Transformer
+    from t2t_repro.runs import load
 
 __version__ = "0.1.0"
 __all__ = ["Transformer", "callbacks", "data", "decode", "get_hparams", "get_problem", "load"]
@@ -25,7 +25,7 @@ _MODULES = ("callbacks", "data")
 _HEAVY = {
     "Transformer": "models.transformer",
     "decode": "decoding.decode",
-    "load": "loaded_run",
+    "load": "runs",
 }
 
 serializable.register()

@@ -13,7 +13,7 @@ from typing import Any, TypeVar, cast
 
 from absl import flags
 
-from t2t_repro import cores, quiet, signals, t2t_compat
+from t2t_repro import process, quiet, t2t_compat
 from t2t_repro.errors import Interrupted, UserError, suggest, unset
 from t2t_repro.fields import flags_of
 
@@ -82,7 +82,7 @@ def run(
     args = flags.FlagValues()
     define_flags(args)
     try:
-        with signals.watching(then=""):
+        with process.handle_signals():
             _run(name, doc, args, main, argv, positional)
             sys.stdout.flush()
     except (UserError, flags.Error, OSError) as error:
@@ -134,7 +134,7 @@ def _run(
         if isinstance(value, str) and value.startswith("~/"):
             args[flag].value = os.path.expanduser(value)
     quiet.tensorflow()
-    cores.hold_to_quota()
+    process.limit_threads()
     if "t2t_usr_dir" in own and args.t2t_usr_dir:
         from t2t_repro.interop import usr_dir
 

@@ -302,9 +302,9 @@ class HParams:
     attention_block_length: Annotated[Count, _RESTRICTED] = 128
     # keys gone through at a time, to save memory; 0: all at once
     attention_chunk_size: CountOrZero = 0
-    attention_score: Annotated[
-        str, one_of(*DOT_PRODUCTS, "multiplicative", "additive")
-    ] = "scaled_dot_product"
+    attention_score: Annotated[str, one_of(*DOT_PRODUCTS, "multiplicative", "additive")] = (
+        "scaled_dot_product"
+    )
     # the farthest distance told apart by relative attention
     max_relative_position: Annotated[CountOrZero, _RELATIVE] = 0
     heads_share_relative_embedding: Annotated[bool, _RELATIVE_V2] = False
@@ -341,13 +341,11 @@ class HParams:
         str, _axes(2), _above_zero("layer_prepostprocess_dropout")
     ] = ""
     attention_dropout: Rate = 0.0
-    attention_dropout_broadcast_dims: Annotated[
-        str, _axes(3), _above_zero("attention_dropout")
-    ] = ""
+    attention_dropout_broadcast_dims: Annotated[str, _axes(3), _above_zero("attention_dropout")] = (
+        ""
+    )
     relu_dropout: Rate = 0.0
-    relu_dropout_broadcast_dims: Annotated[
-        str, _axes(2), _above_zero("relu_dropout")
-    ] = ""
+    relu_dropout_broadcast_dims: Annotated[str, _axes(2), _above_zero("relu_dropout")] = ""
     dropout: Rate = 0.2  # of models other than the Transformer
     symbol_dropout: Rate = 0.0  # replaces whole tokens by padding
     inputs_word_dropout: Rate = 0.0  # whole embeddings of source tokens become zero

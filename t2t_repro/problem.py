@@ -8,23 +8,324 @@ text".
 import copy
 import inspect
 import itertools
+import os
 import pathlib
-from collections.abc import Callable, Iterable, Iterator
+import shlex
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from t2t_repro.base_problem import Count as Count
-from t2t_repro.base_problem import OutputType as OutputType
-from t2t_repro.base_problem import Problem as Problem
-from t2t_repro.base_problem import Sample as Sample
-from t2t_repro.base_problem import Split as Split
-from t2t_repro.base_problem import Track as Track
-from t2t_repro.corpora import bad_pairs, raw_record
-from t2t_repro.space_ids import SpaceID as SpaceID
-from t2t_repro.text import vocabulary_file, vocabulary_size
+from t2t_repro.corpora import bad_pairs, parallel, raw_record, sources
+from t2t_repro.errors import UserError
+from t2t_repro.registry import usr_dir_of
+from t2t_repro.text import raw, vocabulary_file, vocabulary_size
 from t2t_repro.text.encoders import EOS_ID, RESERVED_TOKENS
 from t2t_repro.text.vocabulary import count_tokens
 from t2t_repro.text.vocabulary_file import VocabType as VocabType
 from t2t_repro.text.vocabulary_size import T2T_SIZE
+
+Sample = dict[str, Any]
+Track = Callable[[Iterable[str], int | None], Iterable[str]]
+Count = Callable[[Iterable[str]], dict[str, int]]
+
+
+class SpaceID:
+    """What kind of text a side is, for the target-space embedding. T2T's numbers."""
+
+    GENERIC = 0
+    IMAGE_LABEL = 1
+    EN_CHR = 2
+    EN_TOK = 3
+    EN_BPE_TOK = 4
+    FR_CHR = 5
+    FR_TOK = 6
+    DE_CHR = 7
+    DE_TOK = 8
+    DE_BPE_TOK = 9
+    DIGIT_0 = 10
+    DIGIT_1 = 11
+    AUDIO_WAV = 12
+    AUDIO_SPECTRAL = 13
+    PARSE_CHR = 14
+    PARSE_TOK = 15
+    ZH_TOK = 16
+    ICE_CHAR = 17
+    ICE_TOK = 18
+    ICE_PARSE_TOK = 19
+    MK_TOK = 20
+    CS_TOK = 21
+    CS_CHR = 22
+    DNA = 23
+    REAL = 24
+    IMAGE = 25
+    PEPTIDE = 26
+    PY_TOK = 27
+    CPP_TOK = 28
+    STROKES = 29
+    PICKLED_PYTHON = 30
+
+
+class Split:
+    """The splits of a dataset; each value is the word in its files' names."""
+
+    TRAIN = "train"
+    EVAL = "dev"
+    TEST = "test"
+    ALL = (TRAIN, EVAL, TEST)
+
+
+class OutputType:
+    """What the targets are, and so what t2t-decoder writes."""
+
+    TEXT = "text"
+    TREE = (
+        "tree"  # linearised tags (parsing/trees.py); trees over the words of the source are written
+    )
+
+
+class Problem:
+    """A task. Subclasses describe it forwards; `Problem(was_reversed=True)` swaps its two sides.
+
+    A reversed problem reads the forward problem's files and vocabulary: inputs and targets, their
+    encoders and space ids change places when they are read.
+    """
+
+    name = ""  # set by register_problem; a reversed problem keeps the forward name, as in T2T
+    was_reversed = False
+    random_seed = 429459  # of problems that draw their samples; T2T's default
+    pairs_a_file: int | None = None  # so many training pairs fill a file; None: see dataset_splits
+    approx_train_samples = 0  # about how many there are, where that is known without files
+    # How flags name raw files that nobody can download, and what they are then, for people.
+    raw_file_flags: tuple[str, ...] = ()
+    raw_file_hint = ""
+
+    def __new__(cls, was_reversed: bool = False):
+        reverse = was_reversed and not cls.was_reversed
+        return super().__new__(_reversed_class(cls) if reverse else cls)
+
+    def __init__(self, was_reversed: bool = False):
+        del was_reversed  # __new__ has chosen the class
+
+    # --- what a subclass says ------------------------------------------------------------------
+
+    @property
+    def dataset_splits(self) -> list[dict[str, Any]]:
+        """The splits to generate, and the number of files (shards) of each."""
+        return [{"split": Split.TRAIN, "shards": 100}, {"split": Split.EVAL, "shards": 1}]
+
+    @property
+    def is_generate_per_split(self) -> bool:
+        """False: `generate_samples` runs once, and its samples are dealt to all files in turn."""
+        return True
+
+    @property
+    def already_shuffled(self) -> bool:
+        """Whether the training samples come in random order already."""
+        return False
+
+    @property
+    def packed_length(self) -> int | None:
+        """Packs sentences into examples of at most so many ids a side; None: one an example.
+
+        `data/packing.py` says how. Only the files and training are packed, never decoding.
+        """
+        return None
+
+    @property
+    def packed_spacing(self) -> int:
+        """How many zeros go between the sentences of a packed example."""
+        return 0
+
+    def generate_encoded_samples(
+        self, data_dir: str, tmp_dir: str, dataset_split: str
+    ) -> Iterable[Sample]:
+        """Yields {"inputs": ids, "targets": ids}, each ending with 1."""
+        raise NotImplementedError
+
+    def feature_encoders(self, data_dir: str) -> dict[str, Any]:
+        """Returns the text encoders of "inputs" and "targets"."""
+        raise NotImplementedError
+
+    def missing_files(self, tmp_dir: str) -> list[sources.RawFile]:
+        """Returns the raw files that are not in `tmp_dir`, as far as that is known without them."""
+        return []
+
+    def prepare_raw_files(self, tmp_dir: str, options: dict[str, Any]) -> None:
+        """Makes raw files in `tmp_dir` out of what the user's flags for this problem name.
+
+        Called once, before everything else; whatever it decides must be in the files it writes.
+
+        Args:
+            tmp_dir: the folder of raw files.
+            options: the flags that were given, by name, such as {"treebank_dir": "/data/ptb"}.
+
+        Raises:
+            UserError: on a flag that is not for this problem.
+        """
+        if options:
+            flags = " and ".join(f"--{name}" for name in options)
+            raise UserError(
+                f"Expected only flags that the problem {self.name} reads. Received: {flags}. "
+                "Leave it out, or take a problem that reads it."
+            )
+
+    def check_raw_files(self, options: dict[str, Any]) -> None:
+        """Refuses flags for `prepare_raw_files` that name what is not there, before any work.
+
+        Raises:
+            UserError: as `prepare_raw_files`, as far as that is known without reading much.
+        """
+
+    def prepare_vocabulary(
+        self,
+        data_dir: str,
+        tmp_dir: str,
+        track: Track = lambda texts, total: texts,
+        count: Count = count_tokens,
+    ) -> None:
+        """Makes the vocabulary files that are not in `data_dir` yet, as T2T does.
+
+        Args:
+            data_dir: the folder of the files.
+            tmp_dir: the folder of raw files.
+            track: called with the texts and their number (or None), returns them: shows progress.
+            count: counts the tokens of texts, as `vocabulary.count_tokens` does.
+        """
+
+    def ask_vocab_size(self, size: int) -> None:
+        """Says how many subwords `prepare_vocabulary` shall build, whatever the problem says.
+
+        Raises:
+            UserError: if it builds none.
+        """
+        raise UserError(
+            f"Expected --vocab_size with a problem that builds subwords. Received: {self.name}, "
+            "which does not. Leave it out."
+        )
+
+    def ask_vocabularies(self, files: Mapping[str, str]) -> None:
+        """Says which files of the user's `prepare_vocabulary` shall take.
+
+        Args:
+            files: {"inputs": path, "targets": path}; the same path twice: one for both sides.
+
+        Raises:
+            UserError: if it takes none, or they are no vocabularies.
+        """
+        raise UserError(
+            "Expected a vocabulary of your own (--vocab, or --source_vocab and --target_vocab) "
+            f"with --problem=text2text_tmpdir. Received: {self.name}. Leave it out."
+        )
+
+    def num_samples(self, tmp_dir: str, dataset_split: str) -> int | None:
+        """Returns how many samples a split has, where that is cheap to know; raw files are checked.
+
+        `data/generate.py` asks before it starts, so that a broken file costs seconds, not hours.
+        """
+        return None
+
+    def raw_text_files(self, tmp_dir: str, dataset_split: str) -> list[str]:
+        """Returns the files that a split is made of and nothing else, whose change is refused."""
+        return []
+
+    @property
+    def vocab_filenames(self) -> list[str]:
+        """The files in `data_dir` that the encoders read."""
+        return []
+
+    def vocab_files(self, folder: str | os.PathLike) -> list[str]:
+        """Returns the names of these files in a folder, a data directory or a run."""
+        return self.vocab_filenames
+
+    def has_asked_vocabularies(self, data_dir: str | os.PathLike) -> bool:
+        """Returns whether the files of `ask_vocabularies`, if any, are in the folder."""
+        return True
+
+    def are_vocabularies_separate(self, data_dir: str | os.PathLike) -> bool:
+        """Returns whether an id means one thing in inputs and another in targets, as is known."""
+        return False
+
+    @property
+    def lexicon_filename(self) -> str:
+        """The file in `data_dir` that has a word and its parts of speech on each line; "": none."""
+        return ""
+
+    input_space_id = SpaceID.GENERIC
+    target_space_id = SpaceID.GENERIC
+    batch_size_multiplier = 1  # T2T's: scales the length buckets
+    output_type = OutputType.TEXT
+    decode_hparams = ""  # what t2t-decoder starts from, such as "beam_size=8"; T2T's are the rest
+
+    def eval_metrics(self) -> list[str]:
+        """The names of the metrics that evaluation reports."""
+        return ["accuracy", "accuracy_top5", "accuracy_per_sequence", "neg_log_perplexity"]
+
+    # --- what follows from it ------------------------------------------------------------------
+
+    def forward(self) -> "Problem":
+        """Returns the problem as its files hold it: itself, unless it is reversed."""
+        return self
+
+    def stored_feature(self, name: str) -> str:
+        """Returns under which name the files hold "inputs", "targets_position" and the like."""
+        return name
+
+    def dataset_filename(self) -> str:
+        """Returns the first part of the names of this problem's files."""
+        return self.name
+
+    def filepaths(self, split: str, data_dir: str | os.PathLike, num_shards: int) -> list[str]:
+        """Returns the files of a split, "problem-train-00000-of-00100" and so on."""
+        base = f"{self.dataset_filename()}-{split}"
+        names = (f"{base}-{shard:05d}-of-{num_shards:05d}" for shard in range(num_shards))
+        return [os.path.join(data_dir, name) for name in names]
+
+    def inputs_vocab_size(self, data_dir: str) -> int:
+        """Returns the number of ids that inputs may have."""
+        return self.feature_encoders(data_dir)["inputs"].vocab_size
+
+    def targets_vocab_size(self, data_dir: str) -> int:
+        """Returns the number of ids that targets may have."""
+        return self.feature_encoders(data_dir)["targets"].vocab_size
+
+    def datagen_command(self, data_dir: str | os.PathLike) -> str:
+        """Returns the command that makes this problem's files."""
+        flags = [f"--problem={self.name}", f"--data_dir={os.fspath(data_dir)}"]
+        if package := usr_dir_of(type(self)):
+            flags.insert(0, f"--t2t_usr_dir={package}")
+        return shlex.join(["t2t-datagen", *flags, "--tmp_dir=RAW_FILES"])
+
+
+_OTHER = {"inputs": "targets", "targets": "inputs"}
+
+
+class _Reversed(Problem):
+    """What `was_reversed` changes: everything that is read changes sides."""
+
+    was_reversed = True
+    forward_class: type[Problem]
+
+    def forward(self) -> Problem:
+        return self.forward_class()
+
+    def stored_feature(self, name: str) -> str:
+        side, *kind = name.split("_")
+        return super().stored_feature("_".join([_OTHER[side], *kind]))
+
+    def feature_encoders(self, data_dir: str) -> dict[str, Any]:
+        encoders = super().feature_encoders(data_dir)
+        return {name: encoders[_OTHER[name]] for name in encoders}
+
+
+def _reversed_class(cls: type[Problem]) -> type[Problem]:
+    body = {
+        "__module__": cls.__module__,
+        "forward_class": cls,
+        "input_space_id": cls.target_space_id,
+        "target_space_id": cls.input_space_id,
+        "output_type": OutputType.TEXT,
+        "decode_hparams": "",
+    }
+    return type(f"{cls.__name__}Rev", (_Reversed, cls), body)
 
 
 class Text2TextProblem(Problem):
@@ -211,3 +512,158 @@ class Text2TextProblem(Problem):
         command = self.datagen_command(data_dir)
         names = self.vocab_filename, self.oov_token, self.name
         return vocabulary_file.read(self.vocab_type, data_dir, *names, command)
+
+
+def check_text(problem: Problem, what: str) -> None:
+    """Refuses a problem whose targets are no text, which alone has a BLEU.
+
+    Args:
+        problem: the problem.
+        what: what scores it, such as a flag.
+
+    Raises:
+        UserError: naming both.
+    """
+    if not isinstance(problem, Text2TextProblem) or problem.output_type != OutputType.TEXT:
+        raise UserError(
+            f"{what} scores text, which {problem.name} does not have. Received: {problem.name}. "
+            "Leave it out, or take a problem of text."
+        )
+
+
+class TranslateProblem(Text2TextProblem):
+    """Two languages. Subclasses say which files; those of a split are joined in `tmp_dir` first.
+
+    The joined files are NAME-compiled-SPLIT.lang1 and .lang2: T2T's of train and dev, and where
+    there is a test split its own, for which T2T takes dev's.
+    """
+
+    @property
+    def datatypes_to_clean(self) -> list[str] | None:
+        """The kinds of training files to clean; see `parallel.compile_data`."""
+        return None
+
+    def source_data_files(self, dataset_split: str) -> list[Any]:
+        """Returns [[URL or archive, (source file, target file)], ...].
+
+        `parallel.compile_data` says what else it may hold.
+        """
+        raise NotImplementedError
+
+    def vocab_data_files(self) -> list[Any]:
+        """Returns the files that the subwords are built from, about 1 MB of each."""
+        return self.source_data_files(Split.TRAIN)
+
+    def missing_files(self, tmp_dir: str) -> list[sources.RawFile]:
+        says_none = type(self).source_data_files is TranslateProblem.source_data_files
+        if self._has_own_samples or says_none:
+            return []  # it has its own files, or none: who encodes the samples may need no others
+        splits = [entry["split"] for entry in self.dataset_splits]
+        datasets = [each for split in splits for each in self.source_data_files(split)]
+        return sources.missing_archives(tmp_dir, datasets)
+
+    def generate_samples(
+        self,
+        data_dir: str,
+        tmp_dir: str,
+        dataset_split: str,
+        custom_iterator: Callable[..., Iterator[Sample]] = parallel.text2text_txt_iterator,
+    ) -> Iterable[Sample]:
+        path = self.compile(tmp_dir, dataset_split)
+        return custom_iterator(f"{path}.lang1", f"{path}.lang2")
+
+    @property
+    def _has_own_samples(self) -> bool:
+        return type(self).generate_samples is not TranslateProblem.generate_samples
+
+    def num_samples(self, tmp_dir: str, dataset_split: str) -> int | None:
+        if self._has_own_samples:
+            return None  # they may be of anything
+        return parallel.count_compiled(self.compile(tmp_dir, dataset_split))
+
+    def generate_text_for_vocab(self, data_dir: str, tmp_dir: str) -> Iterator[str]:
+        return parallel.generate_lines_for_vocab(tmp_dir, self.vocab_data_files())
+
+    def num_texts_for_vocab(self, tmp_dir: str) -> int | None:
+        return None  # some lines of each file
+
+    def compile(self, tmp_dir: str, dataset_split: str) -> str:
+        """Joins the files of a split, unless that is done; returns the path without ".lang1"."""
+        return parallel.compile_data(
+            tmp_dir,
+            self.source_data_files(dataset_split),
+            f"{self.name}-compiled-{dataset_split}",
+            self.datatypes_to_clean if dataset_split == Split.TRAIN else None,
+        )
+
+
+class TranslateDistillProblem(TranslateProblem):
+    """What a teacher makes of sentences, for a student to be trained on (Kim and Rush 2016).
+
+    As T2T's: the files hold `inputs`, `targets` and `dist_targets`, and the last are read as the
+    targets, of every split. `source_data_files` returns what stands before the names of three
+    files, such as "distilled/train/": `inputs`, `gold` (the references) and `prediction` (what the
+    teacher wrote). The vocabulary must lie in `data_dir`: it is the teacher's.
+    """
+
+    FILES = ("inputs", "gold", "prediction")
+
+    def source_data_files(self, dataset_split: str) -> str:  # type: ignore[override]
+        raise NotImplementedError
+
+    def missing_files(self, tmp_dir: str) -> list[sources.RawFile]:
+        return []
+
+    def generate_samples(  # type: ignore[override]
+        self, data_dir: str, tmp_dir: str, dataset_split: str
+    ) -> Iterator[Sample]:
+        return parallel.text2text_distill_iterator(*self._three(tmp_dir, dataset_split))
+
+    def num_samples(self, tmp_dir: str, dataset_split: str) -> int:
+        inputs, gold, prediction = self._three(tmp_dir, dataset_split)
+        raw.count_parallel_lines(inputs, gold)
+        return raw.count_parallel_lines(inputs, prediction)
+
+    def raw_text_files(self, tmp_dir: str, dataset_split: str) -> list[str]:
+        return [os.fspath(path) for path in self._three(tmp_dir, dataset_split)]
+
+    def stored_feature(self, name: str) -> str:
+        return super().stored_feature(f"dist_{name}" if name.startswith("targets") else name)
+
+    def ask_vocab_size(self, size: int) -> None:
+        Problem.ask_vocab_size(self, size)
+
+    def prepare_vocabulary(
+        self,
+        data_dir: str,
+        tmp_dir: str,
+        track: Track = lambda texts, total: texts,
+        count: Count = count_tokens,
+    ) -> None:
+        for name in self.vocab_files(data_dir):
+            if not os.path.isfile(os.path.join(data_dir, name)):
+                raise UserError(
+                    f"Expected the teacher's vocabulary in {data_dir!r}, as {name}: {self.name} "
+                    "builds none. Received: no such file. Copy it there."
+                )
+
+    def sample_encoder(self, data_dir: str) -> Callable[[Sample], Sample]:
+        encode, targets = (
+            super().sample_encoder(data_dir),
+            self.stored_encoders(data_dir)["targets"],
+        )
+
+        def encoded(sample: Sample) -> Sample:
+            ids = targets.encode(self.targets_prefix + sample["dist_targets"])
+            return {**encode(sample), "dist_targets": [*ids, EOS_ID]}
+
+        return encoded
+
+    def distilled_path(self, tmp_dir: str, dataset_split: str) -> str:
+        """Returns what stands before the names of the three files."""
+        return self.source_data_files(dataset_split)
+
+    def _three(self, tmp_dir: str, dataset_split: str) -> list[pathlib.Path]:
+        before = self.distilled_path(tmp_dir, dataset_split)
+        places = (os.path.split(before + name) for name in self.FILES)
+        return [raw.required(folder or ".", name) for folder, name in places]

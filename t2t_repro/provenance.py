@@ -256,7 +256,7 @@ def _sources(run: TrainedRun) -> list[str]:
     """Returns sentences of a run's dev split, spread over it; [] where there is no such text."""
     from t2t_repro.data.pipeline import read_split
     from t2t_repro.decoding.translate import one_line
-    from t2t_repro.translation import check_text
+    from t2t_repro.problem import check_text
 
     try:
         check_text(run.problem, "")

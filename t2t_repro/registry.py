@@ -14,10 +14,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from t2t_repro.config import HParams
+from t2t_repro.config import BYTENET, RECURRENT, TRANSFORMER, HParams, snake_case
 from t2t_repro.errors import UserError, unknown
-from t2t_repro.config import BYTENET, RECURRENT, TRANSFORMER
-from t2t_repro.config import snake_case
 
 _HPARAMS: dict[str, Callable[[], HParams]] = {}
 _MADE_FOR: dict[str, str] = {}  # hparams set: problem

@@ -14,7 +14,7 @@ from typing import Any
 
 from t2t_repro import __version__, files, schema
 from t2t_repro.errors import UserError, changes
-from t2t_repro.processes import run_program
+from t2t_repro.process import run_program
 from t2t_repro.progress import took
 
 

@@ -26,7 +26,7 @@ def test_it_is_made_without_a_warning(tmp_path):
     assert not re.findall(r"class=\"base\">[\w.]*\._\w+", "".join(pages))
     for page, name in {
         "t2t_repro": "Transformer",
-        "t2t_repro/loaded_run": "LoadedRun.translate",
+        "t2t_repro/runs": "LoadedRun.translate",
         "t2t_repro/layers": "EncoderLayer",
         "t2t_repro/callbacks": "ExactResume",
         "t2t_repro/data": "text_dataset",

@@ -179,3 +179,83 @@ def test_what_is_open_is_written_on(tmp_path):
     assert (tmp_path / "out").read_text() == "before\nx\nafter\n"
     assert done.stderr == b"x\n" and names(tmp_path) == ["out"]
     assert subprocess.run(command, capture_output=True).stdout == b"before\nx\nafter\n"
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """A folder with a file `in`, and names that lead to it."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "in").write_text("a\n")
+    (tmp_path / "link").symlink_to("in")
+    (tmp_path / "hard").hardlink_to("in")
+    (tmp_path / "dangling").symlink_to("new")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "other").symlink_to("folder")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("output", "input"),
+    [
+        *(("in", "in"), ("./in", "in"), ("link", "in"), ("in", "link"), ("hard", "in")),
+        *(("folder/../in", "in"), ("new", "dangling"), ("other/new", "folder/new")),
+        ("folder/new", "other"),
+    ],
+)
+def test_what_is_one_file(here, output, input):
+    with pytest.raises(UserError, match="--out .*--in"):
+        files.check_outputs({"--none": None, "--out": output}, {"--nothing": None, "--in": input})
+    if input != "other":
+        for outputs in ({"--a": input, "--b": output}, {"--a": output, "--b": input}):
+            with pytest.raises(UserError, match="--b"):
+                files.check_outputs(outputs, {})
+
+
+@pytest.mark.parametrize("output", ["folder", "other"])
+def test_a_folder_where_a_file_is_to_be(here, output):
+    with pytest.raises(UserError, match=f"--out .*{output}"):
+        files.check_outputs({"--out": output}, {})
+    files.check_outputs({"--out": output}, {}, folders=True)
+
+
+def test_a_folder_that_takes_no_file_is_named(here):
+    files.check_room("new/folder")
+    files.check_room("folder")
+    assert os.listdir("folder") == [] and not os.path.exists("new")
+    with pytest.raises(FileExistsError):
+        files.check_room("in")
+    with pytest.raises(OSError) as refused:
+        files.check_room("/proc/self")  # for root neither
+    assert refused.value.filename == "/proc/self"
+
+
+def test_what_destroys_nothing(here):
+    os.mkfifo(here / "pipe")
+    outputs = {"a": "new", "b": "folder/in", "c": "pipe", "d": "pipe", "e": os.devnull}
+    files.check_outputs(outputs | {"f": os.devnull}, {"--in": "in"})
+
+
+def test_what_is_there_comes_by_step_and_what_is_new_as_it_appears(make_clock):
+    there = {30: "c", 10: "a", 20: "b"}
+    clock = make_clock(lambda naps: there.update({40: "d", 5: "old"}) if naps == 2 else None)
+    found = files.appearing(lambda: there, min_steps=15, wait_minutes=0.5, clock=clock)
+    assert [next(found), next(found), next(found)] == ["b", "c", "d"]
+    clock.now += 1000  # what the caller takes for an item does not count
+    assert list(found) == []
+    assert clock.naps == 2 + 3
+
+
+def test_it_is_looked_for_anew_after_each(make_clock):
+    there = {1: "a", 2: "b"}
+    found = files.appearing(lambda: dict(there), clock=make_clock())
+    assert next(found) == "a"
+    del there[2]
+    assert list(found) == []
+
+
+def test_the_wait_may_count_from_the_time_of_an_item(make_clock):
+    clock = make_clock()
+    assert list(files.appearing(lambda: {1: 45.0}, wait_minutes=1, since=float, clock=clock)) == [
+        45.0
+    ]
+    assert clock.now == 110

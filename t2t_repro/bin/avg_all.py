@@ -28,13 +28,13 @@ from typing import Any
 
 from absl import flags
 
-from t2t_repro import cli, tuning
+from t2t_repro import cli
+from t2t_repro.decoding import tune
 from t2t_repro.errors import UserError
-from t2t_repro.files import check_room
 from t2t_repro.fields import flag, flags_of
+from t2t_repro.files import appearing, check_room
 from t2t_repro.run_directory import TUNED, RunDirectory, usr_dir_flag
 from t2t_repro.runs import trained_run
-from t2t_repro.files import appearing
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -54,7 +54,7 @@ def define_flags(f: flags.FlagValues) -> None:
     cli.define_request_flags(f, AverageRequest)
     text = "Choose weights, beams and alpha by BLEU on dev, and write one run of them."
     flags.DEFINE_bool("tune", False, text, flag_values=f)
-    cli.define_request_flags(f, tuning.TuneRequest)
+    cli.define_request_flags(f, tune.TuneRequest)
     text = "--tune: the folder of TFRecords and vocabularies; default: the run's."
     flags.DEFINE_string("data_dir", None, text, flag_values=f)
     flags.DEFINE_string("t2t_usr_dir", None, "Your own package of problems.", flag_values=f)
@@ -64,9 +64,9 @@ def main(args: flags.FlagValues) -> None:
     """Averages what the flags name, or tunes it."""
     if not args.model_dir:
         raise UserError("Expected --model_dir, the run to average. Received: none.")
-    cli.check_needs(args, dict.fromkeys((*flags_of(tuning.TuneRequest), "data_dir"), "tune"))
+    cli.check_needs(args, dict.fromkeys((*flags_of(tune.TuneRequest), "data_dir"), "tune"))
     if args.tune:
-        tune(args)
+        tune_run(args)
         return
     if args.last_only and args.wait_minutes:
         raise UserError(
@@ -76,20 +76,20 @@ def main(args: flags.FlagValues) -> None:
     average_all(cli.request(args, AverageRequest))
 
 
-def tune(args: flags.FlagValues) -> None:
+def tune_run(args: flags.FlagValues) -> None:
     """Tunes the run that the flags name."""
-    request = cli.request(args, tuning.TuneRequest)
+    request = cli.request(args, tune.TuneRequest)
     run = trained_run(args.model_dir, args.data_dir)
     named = args.output_dir if args["output_dir"].present else None
     out = RunDirectory(named or os.path.join(args.model_dir, "finished"))
-    tuning.check(run, out)
+    tune.check(run, out)
     from t2t_repro import provenance
     from t2t_repro.decoding.program import share_cores
     from t2t_repro.decoding.translate import BATCH_SENTENCES
     from t2t_repro.training import devices
 
     searches = share_cores(BATCH_SENTENCES * max(request.beams))
-    tuning.tune(run.on(devices.here()), out, request, searches=searches)
+    tune.tune(run.on(devices.here()), out, request, searches=searches)
     provenance.write_of_run(out.path, "t2t-avg-all", run.path, data_dir=args.data_dir)
     known = shlex.quote(str(out.path)) + usr_dir_flag(run.config.t2t_usr_dir)
     print(f"Translate: t2t-decoder --output_dir={known} --decode_interactive")

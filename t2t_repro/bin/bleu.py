@@ -19,8 +19,7 @@ from absl import flags
 
 from t2t_repro import cli
 from t2t_repro.errors import UserError
-from t2t_repro.files import check_file, write_text_atomic
-from t2t_repro.files import check_outputs, check_room
+from t2t_repro.files import check_file, check_outputs, check_room, write_text_atomic
 from t2t_repro.scoring.bleu import score
 from t2t_repro.scoring.files import files_by_step, lines_of
 from t2t_repro.scoring.significance import paired

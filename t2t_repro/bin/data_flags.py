@@ -9,8 +9,8 @@ from absl import flags
 from t2t_repro import cli
 from t2t_repro.corpora.request import RawText
 from t2t_repro.errors import UserError
-from t2t_repro.problem import Problem
 from t2t_repro.fields import flags_of
+from t2t_repro.problem import Problem
 from t2t_repro.runs import trained_run
 
 if TYPE_CHECKING:

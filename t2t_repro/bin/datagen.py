@@ -166,8 +166,8 @@ def machine_of(args: flags.FlagValues) -> "Machine":
 
 def this_machine(usr_dir: str | None, processes: int | None = None) -> "Machine":
     """Returns this machine; `processes` None: one for each core."""
-    from t2t_repro.cores import available_cores
     from t2t_repro.data.local import Local
+    from t2t_repro.process import available_cores
 
     load = functools.partial(load_problem, usr_dir=usr_dir)
     return Local(processes or available_cores(), load)

@@ -23,8 +23,8 @@ from t2t_repro.bin.data_flags import (
 )
 from t2t_repro.corpora.request import SHORT, RawText
 from t2t_repro.errors import UserError
-from t2t_repro.own_text.request import OwnTextRequest
 from t2t_repro.fields import flags_of
+from t2t_repro.own_text.request import OwnTextRequest
 
 
 def define_flags(f: flags.FlagValues) -> None:

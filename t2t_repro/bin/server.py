@@ -75,8 +75,8 @@ def open_engine(folder: pathlib.Path, problem: Problem, *, searches: int) -> "En
             has another vocabulary than that which lies with it.
     """
     quiet.tensorflow()
-    from t2t_repro.cores import available_cores
     from t2t_repro.interop import ctranslate2_engine
+    from t2t_repro.process import available_cores
 
     encoders = problem.feature_encoders(str(folder))
     threads = available_cores() // searches if searches > 1 else 0

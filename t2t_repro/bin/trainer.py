@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 from absl import flags
 
-from t2t_repro import __version__, cli, fields, progress, registry, signals
+from t2t_repro import __version__, cli, fields, process, progress, registry
 from t2t_repro.bin import asked_hparams, defaults, quickstart
 from t2t_repro.bin.data_flags import (
     check_needs,
@@ -37,9 +37,9 @@ from t2t_repro.bin.data_flags import (
     job_of,
 )
 from t2t_repro.errors import UserError
-from t2t_repro.files import check_room
-from t2t_repro.problem import Problem
 from t2t_repro.fields import flags_of
+from t2t_repro.files import check_room
+from t2t_repro.problem import Problem, check_text
 from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.runs import trained_run
 from t2t_repro.training import cluster
@@ -48,7 +48,6 @@ from t2t_repro.training.request import (
     Plan,
     TrainRequest,
 )
-from t2t_repro.translation import check_text
 
 if TYPE_CHECKING:
     import keras
@@ -139,7 +138,7 @@ def define_flags(f: flags.FlagValues) -> None:
 
 def main(args: flags.FlagValues) -> None:
     """Does what the flags say; SIGTERM and SIGINT end it in order."""
-    with signals.watching():
+    with process.handle_signals():
         if args.registry_help:
             print(registry_help())
             return
@@ -304,13 +303,13 @@ def check_finish(request: TrainRequest) -> None:
 
 def finish(request: TrainRequest) -> None:
     """Finishes a run that was trained, with what t2t-avg-all --tune tries by default."""
-    from t2t_repro import tuning
+    from t2t_repro.decoding import tune
     from t2t_repro.provenance import write_of_run
     from t2t_repro.training import devices
 
     out, data_dir = RunDirectory(request.run.path / "finished"), request.config.data_dir
     run = trained_run(request.run.path, data_dir).on(devices.here(request.worker_gpu))
-    tuning.tune(run, out, tuning.TuneRequest())
+    tune.tune(run, out, tune.TuneRequest())
     if request.certify:
         write_of_run(out.path, "t2t-avg-all", request.run.path, data_dir=data_dir)
 

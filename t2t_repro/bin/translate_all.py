@@ -32,15 +32,20 @@ from t2t_repro.decoding.output_files import best_translations
 from t2t_repro.decoding.request import ENGINES, DecodeRequest
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
-from t2t_repro.files import INCOMPLETE, check_file, sha256, write_text_atomic
-from t2t_repro.files import check_outputs
-from t2t_repro.problem import OutputType
 from t2t_repro.fields import flag
+from t2t_repro.files import (
+    INCOMPLETE,
+    appearing,
+    check_file,
+    check_outputs,
+    sha256,
+    write_text_atomic,
+)
+from t2t_repro.problem import OutputType
 from t2t_repro.runs import TrainedRun, trained_run
 from t2t_repro.scoring.files import StepFile, files_by_step, score_files
 from t2t_repro.text import raw
 from t2t_repro.views import scores as view
-from t2t_repro.files import appearing
 
 _SETTINGS = "settings.json"  # what the translations in a folder were made with
 _COMMAND = "t2t-decoder {params}"

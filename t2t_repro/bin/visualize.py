@@ -28,8 +28,8 @@ from absl import flags
 
 from t2t_repro import cli, progress, registry
 from t2t_repro.errors import UserError
-from t2t_repro.files import write_csv, write_text_atomic, writing
 from t2t_repro.fields import flag
+from t2t_repro.files import write_csv, write_text_atomic, writing
 from t2t_repro.runs import TrainedRun, trained_run
 
 

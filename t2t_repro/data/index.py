@@ -14,9 +14,9 @@ from collections.abc import Sequence
 import keras
 import numpy as np
 
-from t2t_repro.cores import available_cores
 from t2t_repro.data import example, packing, records, tfrecord
 from t2t_repro.errors import UserError
+from t2t_repro.process import available_cores
 
 _HEADER, _FOOTER = 12, 4  # bytes around each record: length and its checksum; data's checksum
 

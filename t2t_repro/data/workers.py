@@ -8,7 +8,7 @@ import signal
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
-from t2t_repro import processes, quiet, signals
+from t2t_repro import process, quiet
 from t2t_repro.errors import UserError
 
 _AHEAD = 2  # blocks given to each process before the first result is needed
@@ -67,7 +67,7 @@ class Workers:
             for block in blocks:
                 if len(waiting) == _AHEAD * self._processes:
                     yield waiting.popleft().result()
-                with signals.held():  # it may start a process
+                with process.defer_signals():  # it may start a process
                     waiting.append(pool.submit(_work, job, function, block))
             while waiting:
                 yield waiting.popleft().result()
@@ -83,9 +83,9 @@ class Workers:
 
     def _started(self) -> concurrent.futures.ProcessPoolExecutor:
         if self._pool is None:
-            with signals.held():
+            with process.defer_signals():
                 self._pool = concurrent.futures.ProcessPoolExecutor(
-                    self._processes, processes.SPAWN, _begin
+                    self._processes, process.SPAWN, _begin
                 )
         return self._pool
 
@@ -96,7 +96,7 @@ _FUNCTIONS: dict[int, Callable] = {}  # in a process: {job: its function}
 def _begin() -> None:
     """Runs first in each process: Ctrl-C is the parent's, and without it there is no work."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    processes.end_with_parent()
+    process.end_with_parent()
     quiet.tensorflow()
 
 

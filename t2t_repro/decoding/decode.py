@@ -19,7 +19,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from t2t_repro import memory
+from t2t_repro import process
 from t2t_repro.decoding.alignment import MostAttended, align
 from t2t_repro.decoding.beam_search import Rules
 from t2t_repro.decoding.engine import USUAL, Engine, Pair, Search, Sentences
@@ -247,7 +247,7 @@ class ModelEngine(Engine):
             if key not in self._compiled:
                 self._compiled[key] = compiled(self.model, rules, search.steering)
         rows, length = sentences.inputs.shape
-        with memory.explaining_lack(
+        with process.explain_out_of_memory(
             lambda: f"a search of {rows} sentences of {length} tokens by {beam_size} beams",
             "Lower batch_size, or beam_size; t2t-decoder has them in --decode_hparams.",
         ):

@@ -11,8 +11,7 @@ from t2t_repro.decoding.output_files import best_translations, output_name, side
 from t2t_repro.decoding.request import DecodeRequest
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
-from t2t_repro.files import is_stream, write_text_atomic
-from t2t_repro.files import check_outputs, check_room
+from t2t_repro.files import check_outputs, check_room, is_stream, write_text_atomic
 from t2t_repro.problem import OutputType
 from t2t_repro.text import raw
 

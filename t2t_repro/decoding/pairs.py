@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from keras import ops
 
-from t2t_repro import memory
+from t2t_repro import process
 from t2t_repro.decoding.engine import Pair
 from t2t_repro.decoding.program import Program, few_row_counts
 from t2t_repro.models import copies
@@ -42,7 +42,7 @@ def run_pairs(
             for side in (0, 1)
         )
         data = {"inputs": inputs, "targets": targets}
-        with memory.explaining_lack(
+        with process.explain_out_of_memory(
             lambda: f"{rows} pairs of {inputs.shape[1]} and {targets.shape[1]} tokens",
             "Lower batch_size; t2t-decoder has it in --decode_hparams.",
         ):

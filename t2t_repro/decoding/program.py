@@ -7,9 +7,9 @@ from typing import Any
 
 import keras
 
-from t2t_repro.cores import available_cores
 from t2t_repro.models import copies
 from t2t_repro.models.copies import HERE
+from t2t_repro.process import available_cores
 
 _COMPILING = threading.Lock()  # several threads may run one program
 FEW_ROWS = 64  # a product with fewer does not make up for reading its weights

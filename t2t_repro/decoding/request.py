@@ -7,9 +7,9 @@ from typing import Any
 from t2t_repro import fields
 from t2t_repro.decoding.settings import Ability, DecodeHParams
 from t2t_repro.errors import UserError, unset
+from t2t_repro.fields import flag
 from t2t_repro.files import check_file, is_stream
 from t2t_repro.problem import OutputType, Problem, Split
-from t2t_repro.fields import flag
 
 # What --engine names, and what each can do besides search.
 ENGINES: dict[str, frozenset[Ability]] = {

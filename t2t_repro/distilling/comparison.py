@@ -4,7 +4,7 @@ import dataclasses
 import time
 from typing import Any
 
-from t2t_repro import processes
+from t2t_repro import process
 from t2t_repro.distilling.request import DistillRequest
 from t2t_repro.errors import UserError
 from t2t_repro.runs import trained_run
@@ -86,7 +86,7 @@ def compare(request: DistillRequest, student: str, data_dir: str) -> Comparison:
     found = []
     teacher = (request.teacher, request.ensemble, request.decode_hparams)
     for run, *how in (teacher, (student, "", "")):
-        ended = processes.run(_decoded, run, *how, student, data_dir, request.t2t_usr_dir)
+        ended = process.run(_decoded, run, *how, student, data_dir, request.t2t_usr_dir)
         if ended.code:
             raise UserError(
                 f"Expected {run} to decode the dev split of {data_dir}. Received: exit code "

@@ -12,12 +12,11 @@ from t2t_repro.data import example, packing, records, tfrecord
 from t2t_repro.distilling.request import DistillRequest
 from t2t_repro.errors import UserError
 from t2t_repro.files import writing
-from t2t_repro.problem import Split
+from t2t_repro.problem import Split, TranslateDistillProblem
 from t2t_repro.runs import TrainedRun
 from t2t_repro.scoring import bleu
 from t2t_repro.text import raw
 from t2t_repro.text.encoders import EOS_ID
-from t2t_repro.translation import TranslateDistillProblem
 
 FILES = TranslateDistillProblem.FILES
 # A reverse teacher's BLEU against the sources that are known says which way it translates: one of

@@ -5,8 +5,7 @@ import os
 
 from t2t_repro.decoding.request import ENGINES
 from t2t_repro.errors import UserError
-from t2t_repro.fields import parse_overrides
-from t2t_repro.fields import flag, flags_of
+from t2t_repro.fields import flag, flags_of, parse_overrides
 
 TAG = "♻ "
 _FOLDERS = ("teacher", "reverse_teacher", "ensemble", "data_dir")

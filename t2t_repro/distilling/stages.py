@@ -13,12 +13,17 @@ from t2t_repro.distilling.student import Student
 from t2t_repro.errors import UserError
 from t2t_repro.files import check_outputs
 from t2t_repro.own_text import plan
-from t2t_repro.problem import OutputType, Split, Text2TextProblem, VocabType
+from t2t_repro.problem import (
+    OutputType,
+    Split,
+    Text2TextProblem,
+    TranslateDistillProblem,
+    VocabType,
+)
 from t2t_repro.run_directory import TRAINING_DATA, RunDirectory
 from t2t_repro.runs import TrainedRun, trained_run
 from t2t_repro.stages import Record, Stage, Stages
 from t2t_repro.training.state import RANKING, WEIGHTS, no_checkpoint
-from t2t_repro.translation import TranslateDistillProblem
 from t2t_repro.views.run_view import view
 
 PROBLEM = "text2text_tmpdir_distill"

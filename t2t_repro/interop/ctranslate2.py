@@ -16,9 +16,9 @@ import keras
 import numpy as np
 from keras import ops
 
+from t2t_repro.config import DOT_PRODUCTS
 from t2t_repro.errors import UserError
 from t2t_repro.files import naming, writing_folder
-from t2t_repro.config import DOT_PRODUCTS
 from t2t_repro.layers.embedding import TargetSpaceEmbedding
 from t2t_repro.layers.position import LearnedPositions, NoPositions, timing_signal
 from t2t_repro.models.transformer import Transformer

@@ -11,9 +11,8 @@ from typing import Any
 from t2t_repro import fields
 from t2t_repro.decoding.settings import OF_OUTPUT, DecodeHParams
 from t2t_repro.errors import UserError
-from t2t_repro.files import check_new_folder
+from t2t_repro.files import check_new_folder, check_outputs, check_room
 from t2t_repro.interop.form import ExportRequest, at_defaults, check_settings
-from t2t_repro.files import check_outputs, check_room
 from t2t_repro.problem import Split
 from t2t_repro.progress import on_stderr
 from t2t_repro.runs import TrainedRun

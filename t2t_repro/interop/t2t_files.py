@@ -7,11 +7,9 @@ from collections.abc import Collection
 from typing import Any
 
 from t2t_repro import schema, t2t_compat
-from t2t_repro.config import FIELDS, HParams
+from t2t_repro.config import FIELDS, RECURRENT, HParams, snake_case
 from t2t_repro.errors import UserError
 from t2t_repro.fields import parse_overrides, parse_value
-from t2t_repro.config import RECURRENT
-from t2t_repro.config import snake_case
 
 _OF_LSTMS: dict[str, Any] = {"daisy_chain_variables": False}  # where variables lie, nothing else
 _ONLY_MULTIPROBLEMS = "multiproblem_"  # read by runs of several problems, which no Transformer is

@@ -4,7 +4,7 @@ import functools
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from t2t_repro import problem, registry, translation
+from t2t_repro import problem, registry
 from t2t_repro.config import HParams
 from t2t_repro.corpora import parallel, sources
 from t2t_repro.errors import UserError
@@ -83,7 +83,7 @@ class Text2TextProblem(problem.Text2TextProblem):
         return self.get_or_create_vocab(data_dir, None, force_get=True)
 
 
-class TranslateProblem(Text2TextProblem, translation.TranslateProblem):
+class TranslateProblem(Text2TextProblem, problem.TranslateProblem):
     """Ours, with the methods that T2T's problems call on themselves."""
 
     def num_samples(self, tmp_dir: str, dataset_split: str) -> int | None:
@@ -92,7 +92,7 @@ class TranslateProblem(Text2TextProblem, translation.TranslateProblem):
 
 
 class TranslateDistillProblem(  # type: ignore[misc]  # of which one may know less
-    TranslateProblem, translation.TranslateDistillProblem
+    TranslateProblem, problem.TranslateDistillProblem
 ):
     """Ours, with the methods that T2T's problems call on themselves."""
 

@@ -9,12 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from t2t_repro.config import HParams
+from t2t_repro.config import HParams, snake_case
 from t2t_repro.errors import UserError
 from t2t_repro.interop.t2t_checkpoint import Checkpoint
 from t2t_repro.interop.tensor2tensor import Entry, arrays_of, assign, entries
 from t2t_repro.models.transformer import Transformer
-from t2t_repro.config import snake_case
 from t2t_repro.training import moving_average
 from t2t_repro.training.optimizers import KINDS, Adafactor, Adam
 from t2t_repro.training.updates import gathered

@@ -10,9 +10,9 @@ import keras
 import numpy as np
 
 from t2t_repro import __version__, registry
+from t2t_repro.config import BYTENET, TRANSFORMER
 from t2t_repro.errors import UserError, unknown
 from t2t_repro.files import write_text_atomic, writing
-from t2t_repro.config import BYTENET, TRANSFORMER
 from t2t_repro.interop import (
     t2t_checkpoint,
     t2t_files,

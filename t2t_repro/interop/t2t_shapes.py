@@ -5,9 +5,8 @@ import re
 from collections.abc import Collection
 from typing import Any
 
-from t2t_repro.config import HParams
+from t2t_repro.config import BYTENET, OPPONENTS, HParams
 from t2t_repro.errors import UserError
-from t2t_repro.config import BYTENET, OPPONENTS
 
 Shapes = dict[str, tuple[int, ...]]
 VERSIONS = "1.4 to 1.15"  # of T2T: their Transformers' variables have the same names

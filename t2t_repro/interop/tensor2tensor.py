@@ -6,8 +6,8 @@ from typing import NamedTuple
 import keras
 import numpy as np
 
-from t2t_repro.errors import UserError
 from t2t_repro.config import BYTENET, DOT_PRODUCTS
+from t2t_repro.errors import UserError
 from t2t_repro.interop.t2t_checkpoint import read_checkpoint
 from t2t_repro.layers.attention import CrossAttention
 from t2t_repro.layers.dilated_convolution import ConvolutionBlock

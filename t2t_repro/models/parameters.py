@@ -5,8 +5,7 @@ import math
 import random
 
 from t2t_repro import registry
-from t2t_repro.config import HParams
-from t2t_repro.config import BYTENET, RECURRENT
+from t2t_repro.config import BYTENET, RECURRENT, HParams
 
 
 @dataclasses.dataclass(frozen=True)

@@ -16,7 +16,7 @@ from t2t_repro.errors import UserError
 from t2t_repro.own_text import page, plan
 from t2t_repro.own_text.record import Plan, plan_of
 from t2t_repro.own_text.request import OwnTextRequest
-from t2t_repro.processes import run_program
+from t2t_repro.process import run_program
 from t2t_repro.provenance import Score, add_scores
 from t2t_repro.run_directory import TRAINING_DATA, RunDirectory
 from t2t_repro.scoring.files import score_files

@@ -16,16 +16,14 @@ from typing import Any
 
 from t2t_repro import registry, schema
 from t2t_repro.errors import UserError, changes, unknown
-from t2t_repro.fields import INT64, parse_overrides
+from t2t_repro.fields import INT64, flag, parse_overrides
 from t2t_repro.files import write_text_atomic, writing
 from t2t_repro.paper import published
 from t2t_repro.paper import runs as records
-from t2t_repro.problem import Problem, Split
-from t2t_repro.processes import run_program
-from t2t_repro.fields import flag
+from t2t_repro.problem import Problem, Split, check_text
+from t2t_repro.process import run_program
 from t2t_repro.run_directory import RunDirectory
 from t2t_repro.study import engine
-from t2t_repro.translation import check_text
 
 RECIPE_FILE = "recipe.json"  # in a run: what was to be done
 DECODED = "decoded"  # a folder of a run

@@ -17,7 +17,7 @@ from t2t_repro.models import parameters
 from t2t_repro.paper import reproduce
 from t2t_repro.paper import runs as records
 from t2t_repro.paper.reproduce import TABLE3, Request
-from t2t_repro.processes import run_program
+from t2t_repro.process import run_program
 from t2t_repro.run_directory import RunDirectory
 from t2t_repro.study import engine
 from t2t_repro.study.tables import Table, columns

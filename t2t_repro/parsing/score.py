@@ -15,8 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from t2t_repro.errors import UserError
-from t2t_repro.files import write_csv, write_text_atomic
-from t2t_repro.files import check_outputs
+from t2t_repro.files import check_outputs, write_csv, write_text_atomic
 from t2t_repro.parsing import parseval, trees
 from t2t_repro.text import raw
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from t2t_repro.errors import UserError
+from t2t_repro.files import appearing
 from t2t_repro.scoring import bleu
 from t2t_repro.text import raw
-from t2t_repro.files import appearing
 
 _DIGITS = 18  # of a step, as much as 64 bits hold; a longer number in a name is none
 

@@ -12,7 +12,7 @@ MOST_SEEDS = 10
 # Student's t at 97.5 %, by degrees of freedom.
 _T = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
 
-Program = Callable[[Sequence[str], str], None]  # runs a command; as `processes.run_program`
+Program = Callable[[Sequence[str], str], None]  # runs a command; as `process.run_program`
 Cell = TypeVar("Cell")
 
 

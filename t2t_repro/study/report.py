@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from t2t_repro.files import write_csv, write_text_atomic
 from t2t_repro.config import unread_by
+from t2t_repro.files import write_csv, write_text_atomic
 from t2t_repro.study import pictures, verdict
 from t2t_repro.study.engine import half_interval
 from t2t_repro.study.results import DIVERGED, FREQUENCIES, NOT_FINITE, Results, load

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from t2t_repro import processes, registry, schema
+from t2t_repro import process, registry, schema
 from t2t_repro.errors import UserError, changes
 from t2t_repro.files import write_text_atomic
 from t2t_repro.problem import Problem, Split
@@ -26,7 +26,7 @@ _MEASURED = 2  # batches whose gradients are measured
 _COUNTED = 200  # batches whose words are counted
 
 
-def run(request: Request, program: engine.Program = processes.run_program) -> None:
+def run(request: Request, program: engine.Program = process.run_program) -> None:
     """Makes the cells that are not finished, writes the report, and prints its sentences.
 
     Raises:
@@ -115,7 +115,7 @@ def _make(request: Request, cell: Cell, program: engine.Program) -> None:
             raise
         stopped_at = max(steps)
     print(f"Measuring {cell} ...", flush=True)
-    measured = processes.call(measure, grid, str(run.path), request.usr_dir, stopped_at is None)
+    measured = process.call(measure, grid, str(run.path), request.usr_dir, stopped_at is None)
     result = {
         "cell": dataclasses.asdict(cell),
         "hparams": dataclasses.asdict(grid.hparams_of(cell)),

@@ -12,9 +12,8 @@ import pathlib
 import re
 
 from t2t_repro import registry
-from t2t_repro.config import HParams
+from t2t_repro.config import OPPONENTS, HParams
 from t2t_repro.errors import UserError
-from t2t_repro.config import OPPONENTS
 
 WARMUP = "linear_warmup"
 NAMED_SCHEDULE = "constant*linear_warmup*rsqrt_decay*rsqrt_hidden_size"

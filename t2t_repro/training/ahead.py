@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from typing import Any
 
-from t2t_repro import progress, signals
-from t2t_repro.cores import available_cores
+from t2t_repro import process, progress
+from t2t_repro.process import available_cores
 from t2t_repro.training.devices import Devices
 
 FeatureShapes = Mapping[str, tuple[int, int]]  # {feature: (rows, length)}
@@ -94,7 +94,7 @@ class Ahead:
     def _wait_for(self, future: Future) -> None:
         told = time.monotonic()
         while not future.done():
-            if signals.received():
+            if process.received_signal():
                 raise CancelledError
             if time.monotonic() - told >= _EVERY:
                 told = time.monotonic()

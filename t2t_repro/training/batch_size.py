@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from t2t_repro import memory, processes, registry
+from t2t_repro import process, registry
 from t2t_repro.config import HParams
 from t2t_repro.data.batching import hparams_to_batching_scheme
 from t2t_repro.errors import UserError
@@ -31,14 +31,14 @@ def find(request: TrainRequest, limit_mb: int = 0) -> int:
     Raises:
         UserError: if not even one token fits, or a trial ends for another reason.
     """
-    room = (limit_mb << 20) or _SHARE * memory.free()
+    room = (limit_mb << 20) or _SHARE * process.free_memory()
     hparams = updates.for_memory_probe(request.config.hparams)
     size = hparams.batch_size
     while size:
         tried = dataclasses.replace(hparams, batch_size=size)
-        ended = processes.run(
+        ended = process.run(
             *(_peak, dataclasses.replace(request.config, hparams=tried), request.load_user_code),
-            watch=lambda pid: memory.resident(pid) <= room,
+            watch=lambda pid: process.resident_memory(pid) <= room,
             every=0.05,
         )
         if ended.result is not None and ended.result <= room:
@@ -68,7 +68,7 @@ def _peak(config: RunConfig, load_user_code: Callable[[], None] | None) -> int:
     for batch in 2 * largest_batches(hparams, longest, *rows):
         with guards.naming_the_batch("a step", batch):
             step(batch)
-    return memory.peak()
+    return process.peak_memory()
 
 
 def largest_batches(

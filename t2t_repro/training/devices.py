@@ -23,9 +23,9 @@ import keras
 import numpy as np
 from keras import ops
 
-from t2t_repro import memory, signals
-from t2t_repro.cores import available_cores
+from t2t_repro import process
 from t2t_repro.errors import UserError
+from t2t_repro.process import available_cores
 from t2t_repro.training import cluster as clusters
 from t2t_repro.training.cluster import Cluster
 
@@ -237,7 +237,7 @@ def choose(worker_gpu: int | None = None, environment: Mapping[str, str] = os.en
             tf.config.set_visible_devices(gpus[:count], "GPU")
         print(f"This is {cluster}; waiting for {', '.join(cluster.addresses)}.", flush=True)
         strategy = tf.distribute.MultiWorkerMirroredStrategy()
-        signals.take_back()
+        process.reinstall_handlers()
         return Devices(strategy, cluster, count, kind)
     if count == 1:
         return Devices(kind=kind)
@@ -354,7 +354,7 @@ def found(where: Devices) -> list[Device]:
         info = pathlib.Path("/proc/cpuinfo")
         lines = info.read_text().splitlines() if info.is_file() else []
         models = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-        return [(f"{next(models, name)}, {cores} core{'s' * (cores > 1)}", memory.total())]
+        return [(f"{next(models, name)}, {cores} core{'s' * (cores > 1)}", process.total_memory())]
     sizes = dict(nvidia_gpus())
     if keras.backend.backend() != "tensorflow":
         import jax

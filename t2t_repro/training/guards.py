@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from t2t_repro import memory
+from t2t_repro import process
 from t2t_repro.files import write_text_atomic
 from t2t_repro.run_directory import RunDirectory
 
@@ -72,7 +72,7 @@ def naming_the_batch(what: str, batch: Mapping[str, Any]) -> Iterator[None]:
         what: what is done with it, such as "step 7".
         batch: that batch.
     """
-    with memory.explaining_lack(
+    with process.explain_out_of_memory(
         lambda: f"{what} on a batch of {shapes(batch)} (sentences x tokens)",
         "Lower --hparams=batch_size=TOKENS, or max_length=TOKENS if only the longest sentences are "
         "too much, in another --output_dir; t2t-trainer --find_batch_size finds one "

@@ -11,13 +11,12 @@ import shlex
 import statistics
 from typing import Any
 
-from t2t_repro.config import HParams
+from t2t_repro.config import HParams, snake_case
 from t2t_repro.data import needs, preset, text_size
 from t2t_repro.data.needs import DataNeeds, size_text
 from t2t_repro.errors import UserError
 from t2t_repro.files import write_text_atomic
 from t2t_repro.models import parameters
-from t2t_repro.config import snake_case
 from t2t_repro.problem import Text2TextProblem
 from t2t_repro.run_directory import PLAN, RunDirectory
 from t2t_repro.text import vocabulary_size

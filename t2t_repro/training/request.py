@@ -9,11 +9,11 @@ import pathlib
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from t2t_repro.config import OPPONENTS
 from t2t_repro.data.job import Job
 from t2t_repro.errors import UserError, unknown
-from t2t_repro.config import OPPONENTS
-from t2t_repro.problem import Problem, Split
 from t2t_repro.fields import flag
+from t2t_repro.problem import Problem, Split
 from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.training import trainable
 from t2t_repro.training.state import DECODED_BLEU, check_folder

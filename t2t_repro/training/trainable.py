@@ -3,10 +3,8 @@
 A configuration that is only decoded by, such as one of tensor2tensor's, may name what is not here.
 """
 
-from t2t_repro.config import FACTORS, SCHEMES, HParams
+from t2t_repro.config import FACTORS, OPTIMIZERS, SCHEMES, HParams, snake_case
 from t2t_repro.errors import UserError, unknown
-from t2t_repro.config import OPTIMIZERS
-from t2t_repro.config import snake_case
 
 # What a factor of the schedule, or a scheme of the factor "legacy", divides by.
 _DIVIDES_BY = {

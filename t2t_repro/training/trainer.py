@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from t2t_repro import signals
+from t2t_repro import process
 from t2t_repro.errors import Interrupted, UserError
 from t2t_repro.models.guarded import GuardedModel
 from t2t_repro.problem import Split
@@ -99,13 +99,13 @@ class Trainer:
         Raises:
             UserError: if the loss or a gradient is not finite (the step is named), there is no
                 memory, all checkpoints are damaged, or the data end.
-            Interrupted: on a signal, inside `signals.watching`. The step that ran is saved.
+            Interrupted: on a signal, inside `process.handle_signals`. The step that ran is saved.
             OSError: if a checkpoint could not be written; the earlier ones are whole.
         """
         self._begin()
         plan, log, saver = self._plan, self._log, self._saver
         # Until the last checkpoint is whole, a signal waits; but not while nothing is to be saved.
-        with contextlib.closing(log), signals.deferred(), contextlib.closing(saver):
+        with contextlib.closing(log), process.defer_signals(), contextlib.closing(saver):
             self._finish_evaluation()
             reason = self._reason_to_stop() if self._is_chief else ""
             (stop,) = self._devices.all_reduce([bool(reason)])
@@ -115,7 +115,7 @@ class Trainer:
                 why = "" if done else f": {reason}. --eval_early_stopping_steps=0 trains on"
                 log.say(f"Nothing to train: {ended} step {self._step} of {plan.train_steps}{why}.")
                 return self._state
-            with signals.immediate():
+            with process.deliver_signals():
                 dataset = self._make_dataset(self._batches)
             left = plan.train_steps - self._step
             with ahead.of(dataset, self._devices, left, log.say) as programs:
@@ -179,7 +179,7 @@ class Trainer:
             raise
         except Exception as error:
             # A terminal's signal goes to XLA's compiler as well, which is another process.
-            signum = signals.received()
+            signum = process.received_signal()
             if not signum or not distribution.was_compiling(self._model):
                 raise
             self._batches -= 1  # it is still to come
@@ -194,7 +194,7 @@ class Trainer:
         """Reports a step, and saves and evaluates where that is due; returns whether to stop."""
         step, summaries = self._step, self._summaries
         # What all workers must agree on. The chief's clock decides what is due by time.
-        received = signals.received()
+        received = process.received_signal()
         own = [distribution.count_tokens(batch), received > 0, self._is_due() and self._is_chief]
         tokens, signalled, due = self._devices.all_reduce(own)
         signum = received or (signal.SIGTERM if signalled else 0)
@@ -219,7 +219,7 @@ class Trainer:
 
     def _after_left_out(self) -> None:
         """Ends at a signal; where no step was made since the last save, the batch comes again."""
-        received = signals.received()
+        received = process.received_signal()
         (signalled,) = self._devices.all_reduce([received > 0])
         if signalled:
             self._end_at(received or signal.SIGTERM)
@@ -274,7 +274,7 @@ class Trainer:
         done = [row for row in rows if row.items() >= wanted.items() and row.keys() >= needed]
         self._evaluated_at = time.monotonic()
         try:
-            with signals.immediate(), moving_average.in_place(self._model):
+            with process.deliver_signals(), moving_average.in_place(self._model):
                 values = done[-1] if done else self._evaluate(step, self._saver.wait)
         except Interrupted as stop:
             self._saver.wait()

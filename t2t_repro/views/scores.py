@@ -7,9 +7,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from t2t_repro.errors import UserError
-from t2t_repro.fields import INT64, shown
+from t2t_repro.fields import INT64, flag, shown
 from t2t_repro.files import write_csv, write_text_atomic
-from t2t_repro.fields import flag
 from t2t_repro.scoring.bleu import BleuScores
 from t2t_repro.scoring.files import StepFile, score_files, step_files
 

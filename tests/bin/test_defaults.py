@@ -182,7 +182,7 @@ def test_a_run_is_certified_unless_that_is_left_out(asked, monkeypatch):
         "t2t_repro.provenance.write_of_run", lambda *of, data_dir: made.append(of[1])
     )
     finished, there = [], types.SimpleNamespace(on=lambda where: where)
-    monkeypatch.setattr("t2t_repro.tuning.tune", lambda run, *of: finished.append(run))
+    monkeypatch.setattr("t2t_repro.decoding.tune.tune", lambda run, *of: finished.append(run))
     monkeypatch.setattr(trainer, "trained_run", lambda path, data_dir: there)
     monkeypatch.setattr("t2t_repro.training.devices.here", lambda worker_gpu: f"{worker_gpu} GPUs")
     run("--hparams_set=transformer_big", "--finish", "--worker_gpu=3")

@@ -217,7 +217,7 @@ def test_data_are_made_as_by_datagen_on_all_cores(flags, tmp_path, monkeypatch):
         raise UserError("enough")
 
     monkeypatch.setattr("t2t_repro.data.generate.generate_data", generate_data)
-    monkeypatch.setattr("t2t_repro.cores.available_cores", lambda: 7)
+    monkeypatch.setattr("t2t_repro.process.available_cores", lambda: 7)
     with pytest.raises(SystemExit):
         run(*flags, "--generate_data")
     ((job, machine),) = calls

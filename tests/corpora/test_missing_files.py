@@ -5,7 +5,7 @@ import pytest
 from t2t_repro import registry
 from t2t_repro.corpora import sources
 from t2t_repro.corpora.sources import RawFile
-from t2t_repro.translation import TranslateProblem
+from t2t_repro.problem import TranslateProblem
 
 URL = "http://host.example/a.tgz"
 PAIR = ("x/a.en", "x/a.de")

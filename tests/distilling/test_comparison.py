@@ -7,7 +7,7 @@ import pytest
 from t2t_repro.decoding import decode, dev_bleu, program
 from t2t_repro.distilling import comparison
 from t2t_repro.distilling.request import DistillRequest
-from t2t_repro.processes import Ended
+from t2t_repro.process import Ended
 from t2t_repro.training import devices
 
 REFERENCES = [f"the cat number {i} sat on the mat" for i in range(9)]
@@ -52,7 +52,7 @@ def decoded(monkeypatch):
     monkeypatch.setattr(dev_bleu, "DevSample", Sample)
     monkeypatch.setattr(program, "share_cores", lambda rows: 1)
     alone = lambda work, *what: Ended(0, "", work(*what))  # noqa: E731
-    monkeypatch.setattr(comparison.processes, "run", alone)
+    monkeypatch.setattr(comparison.process, "run", alone)
     return seen, made
 
 

@@ -62,4 +62,6 @@ def test_killed_and_stopped_it_ends_with_the_same_student(folder):
     (folder / "out").rename(folder / "straight")  # what is made says in which folder
     assert "done before" in kill_and_finish(folder, COMMAND, seconds)
     assert end(folder) == straight
-    assert straight[1]["pairs"]["translated"] > 410  # the two best of 410 sentences, where they differ
+    assert (
+        straight[1]["pairs"]["translated"] > 410
+    )  # the two best of 410 sentences, where they differ

@@ -8,7 +8,7 @@ import shutil
 import numpy as np
 import pytest
 
-from t2t_repro import files, processes, registry
+from t2t_repro import files, process, registry
 from t2t_repro.data.generate import generate_data
 from t2t_repro.data.job import Job
 from t2t_repro.distilling import comparison, pairs, stages
@@ -65,7 +65,7 @@ class Stages(Programs):
 @pytest.fixture
 def programs(monkeypatch):
     made = Stages()
-    monkeypatch.setattr(processes, "program", made)
+    monkeypatch.setattr(process, "program", made)
     monkeypatch.setattr(comparison, "compare", lambda *args: FOUND)
     return made
 

@@ -5,10 +5,9 @@ import json
 import pytest
 
 from t2t_repro import registry, t2t_compat
-from t2t_repro.config import HParams
+from t2t_repro.config import HParams, snake_case
 from t2t_repro.errors import UserError
 from t2t_repro.interop import t2t_files
-from t2t_repro.config import snake_case
 from t2t_repro.training import learning_rate
 
 T2T_1_5 = {  # what versions 1.4 to 1.6 had besides, or otherwise

@@ -2,7 +2,7 @@
 
 import pytest
 
-from t2t_repro import processes
+from t2t_repro import process
 from t2t_repro.corpora.request import RawText
 from t2t_repro.own_text import plan, stages
 from t2t_repro.own_text.request import OwnTextRequest
@@ -12,7 +12,7 @@ from tests.own_text.left_files import Stages
 @pytest.fixture
 def programs(monkeypatch):
     made = Stages()
-    monkeypatch.setattr(processes, "program", made)
+    monkeypatch.setattr(process, "program", made)
     monkeypatch.setattr(stages.importlib.util, "find_spec", lambda name: None)
     monkeypatch.setattr(plan.preset, "has_gpu", lambda: False)
     return made

@@ -8,7 +8,7 @@ import types
 
 import pytest
 
-from t2t_repro import cli, files, processes, provenance
+from t2t_repro import cli, files, process, provenance
 from t2t_repro import stages as job
 from t2t_repro.bin import own_text
 from t2t_repro.errors import UserError
@@ -267,9 +267,9 @@ def test_wrong_flags_end_in_one_line_and_load_nothing_heavy(argv, named, capsys)
 
 
 def test_a_program_prints_and_ends_as_it_does_alone(capfd):
-    assert processes.program("t2t_repro.bin.bleu", "t2t-bleu", ["--help"]) == 0
+    assert process.program("t2t_repro.bin.bleu", "t2t-bleu", ["--help"]) == 0
     assert "Flags of t2t-bleu" in capfd.readouterr().out
-    assert processes.program("t2t_repro.bin.bleu", "t2t-bleu", ["--nothing"]) == 2
+    assert process.program("t2t_repro.bin.bleu", "t2t-bleu", ["--nothing"]) == 2
     assert "t2t-bleu: error: Unknown flag" in capfd.readouterr().err
     assert sys.argv[0] != "t2t-bleu"
 

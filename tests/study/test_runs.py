@@ -55,7 +55,7 @@ def in_this_process(command, doing):
 def finished(plan, tmp_path_factory):
     """The folder of a comparison, made with programs in this process."""
     patch = pytest.MonkeyPatch()
-    patch.setattr(runs.processes, "call", lambda function, *arguments: function(*arguments))
+    patch.setattr(runs.process, "call", lambda function, *arguments: function(*arguments))
     output_dir = tmp_path_factory.mktemp("comparison")
     runs.run(Request(plan, output_dir), in_this_process)
     patch.undo()
@@ -147,7 +147,7 @@ def test_a_run_that_is_not_finite_is_a_result(plan, tmp_path, monkeypatch):
         nothing = ("unigram_loss", "dev_loss", "accuracy", "hypotheses", "references")
         return values | dict.fromkeys(nothing) | {"activations": {}}
 
-    monkeypatch.setattr(runs.processes, "call", measure)
+    monkeypatch.setattr(runs.process, "call", measure)
     runs.run(Request(plan, tmp_path), program)
     assert ended == [False, False]
     for result in results.load(plan, tmp_path).by_cell.values():

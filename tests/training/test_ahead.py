@@ -6,7 +6,7 @@ from concurrent.futures import CancelledError
 import numpy as np
 import pytest
 
-from t2t_repro import signals
+from t2t_repro import process
 from t2t_repro.training import ahead
 from t2t_repro.training.ahead import Ahead
 from t2t_repro.training.devices import Devices
@@ -76,7 +76,7 @@ def test_what_is_needed_now_does_not_wait_for_its_turn(lower, may, compiled):
 def test_a_signal_ends_the_wait(lower, may, monkeypatch):
     with Ahead(SHAPES, 1, print) as programs:
         programs.begin(lower)
-        monkeypatch.setattr(signals, "received", lambda: 15)
+        monkeypatch.setattr(process, "received_signal", lambda: 15)
         with pytest.raises(CancelledError):
             programs.program(batch_of(SHAPES[0]))
         may.set()

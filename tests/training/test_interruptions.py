@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_repro import signals
+from t2t_repro import process
 from t2t_repro.errors import Interrupted, UserError
 from t2t_repro.run_directory import RunDirectory
 from t2t_repro.training import checkpoints, distribution
@@ -47,7 +47,7 @@ def test_a_signal_saves_the_running_step_and_the_run_goes_on_as_if_there_was_non
 ):
     plan = Plan(train_steps=8, local_eval_frequency=5)
     log = Hooked(run, plan, kill_at(2, signum))
-    with pytest.raises(Interrupted) as stopped, signals.watching():
+    with pytest.raises(Interrupted) as stopped, process.handle_signals():
         Trainer(make_model(), make_batches().skip, run, plan, log=log).train()
     path = checkpoints.latest(run.path)
     at = checkpoints.step_of(path)
@@ -81,7 +81,7 @@ def test_a_signal_is_heard_where_steps_are_left_out(run, make_model, make_batche
         return of
 
     monkeypatch.setattr(distribution, "step_function", failing_from_the_third)
-    with pytest.raises(Interrupted) as stopped, signals.watching():
+    with pytest.raises(Interrupted) as stopped, process.handle_signals():
         Trainer(make_model(), make_batches().skip, run, plan).train()
     assert stopped.value.exit_code == 143 and len(made) in (5, 6)
     assert checkpoints.step_of(checkpoints.latest(run.path)) == 2
@@ -109,7 +109,7 @@ def test_a_compilation_that_a_signal_breaks_ends_the_run_as_the_signal_does(
     with monkeypatch.context() as patched:
         patched.setattr(distribution, "step_function", breaking)
         patched.setattr(distribution, "was_compiling", lambda model: True)  # as under JAX
-        with pytest.raises(Interrupted) as stopped, signals.watching():
+        with pytest.raises(Interrupted) as stopped, process.handle_signals():
             Trainer(make_model(), make_batches().skip, run, plan).train()
     newest = checkpoints.latest(run.path)
     where = f" at step {saved}, saved as {newest}" if saved else ""
@@ -141,7 +141,7 @@ def test_another_error_of_a_step_is_an_error(
 
     monkeypatch.setattr(distribution, "step_function", lambda *_: broken)
     monkeypatch.setattr(distribution, "was_compiling", lambda model: was_compiling)
-    with pytest.raises(type(error), match=str(error)), signals.watching():
+    with pytest.raises(type(error), match=str(error)), process.handle_signals():
         Trainer(make_model(), make_batches().skip, run, Plan(train_steps=8)).train()
     assert checkpoints.latest(run.path) is None
 
@@ -159,7 +159,7 @@ def test_an_evaluation_that_a_signal_ends_is_made_again(run, make_model, make_ba
         return {"loss": 2.0}
 
     def train_on():
-        with signals.watching():
+        with process.handle_signals():
             Trainer(make_model(), make_batches().skip, run, plan, evaluate=evaluate).train()
 
     with pytest.raises(Interrupted, match="3"):

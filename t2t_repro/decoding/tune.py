@@ -15,7 +15,7 @@ import pathlib
 import shutil
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from t2t_repro import files
 from t2t_repro.config import HParams
@@ -23,13 +23,12 @@ from t2t_repro.decoding import tuned
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.decoding.tuned import Beams, TunedDecoding, Weights
 from t2t_repro.errors import UserError
-from t2t_repro.files import check_room
-from t2t_repro.progress import took
 from t2t_repro.fields import flag
+from t2t_repro.files import check_room
+from t2t_repro.problem import check_text
+from t2t_repro.progress import took
 from t2t_repro.run_directory import PROVENANCE, TUNED, RunDirectory
-from t2t_repro.runs import TrainedRun
 from t2t_repro.training.state import WEIGHTS, read_ranking
-from t2t_repro.translation import check_text
 
 Tried = TypeVar("Tried", Weights, Beams)
 DEFAULT = DecodeHParams()
@@ -77,7 +76,7 @@ def _numbers(name: str, text: str, kind: Callable) -> list:
         ) from None
 
 
-def check(run: TrainedRun, out: RunDirectory) -> None:
+def check(run: Any, out: RunDirectory) -> None:
     """Refuses, before anything heavy is loaded, what cannot be tuned, or not there.
 
     Raises:
@@ -100,7 +99,7 @@ def check(run: TrainedRun, out: RunDirectory) -> None:
 
 
 def tune(
-    run: TrainedRun,
+    run: Any,
     out: RunDirectory,
     request: TuneRequest,
     *,
@@ -110,7 +109,7 @@ def tune(
     """Chooses weights and search by a run's dev split, and writes them as a run directory.
 
     Args:
-        run: the run; its `best` is looked at too.
+        run: the run, a `runs.TrainedRun`; its `best` is looked at too.
         out: the run directory of the result. What an earlier call has written there is replaced
             once the new result is known, or left, where the same would come out and the weights
             are those that were chosen.
@@ -132,7 +131,7 @@ def tune(
 
 
 def _tune(
-    run: TrainedRun,
+    run: Any,
     out: RunDirectory,
     request: TuneRequest,
     say: Callable[[str], None],
@@ -212,7 +211,7 @@ def _tune(
     return result
 
 
-def _candidates(run: TrainedRun, n: int) -> list[tuple[str, list[pathlib.Path]]]:
+def _candidates(run: Any, n: int) -> list[tuple[str, list[pathlib.Path]]]:
     """Returns names and checkpoints of what may be averaged, the simplest first."""
     from t2t_repro.training import checkpoints
 

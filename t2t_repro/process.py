@@ -1,0 +1,409 @@
+"""This process and those that it starts: signals that wait for a save, children, cores, memory.
+
+    with process.handle_signals():           # a program's whole work
+        ...                                  # a signal here raises Interrupted
+        with process.defer_signals():        # steps and files in the making
+            ...                              # a signal here only sets process.received_signal()
+            with process.deliver_signals():  # an evaluation within
+                ...
+
+Children are started anew ("spawn"), never forked: a fork copies the locks of TensorFlow's threads
+as they stand. A program that uses them from its own file must begin under
+`if __name__ == "__main__":`, because each child imports that file.
+"""
+
+import contextlib
+import importlib
+import math
+import multiprocessing
+import multiprocessing.connection
+import multiprocessing.process
+import os
+import pathlib
+import signal
+import sys
+import tempfile
+import threading
+import time
+import types
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from t2t_repro import quiet
+from t2t_repro.errors import Interrupted, UserError
+
+SPAWN = multiprocessing.get_context("spawn")
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_TWICE_S = 2.0
+_MODULES = {"t2t-eval": "evaluator"}  # of programs whose modules have other names
+_CGROUP = pathlib.Path("/sys/fs/cgroup")  # version 2
+_THREADS = ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS")
+
+
+# --- signals ---------------------------------------------------------------------------------
+
+
+class _Handler:
+    """What SIGINT and SIGTERM do while a block runs."""
+
+    def __init__(self) -> None:
+        self.received, self.since, self.deferred = 0, 0.0, False
+
+    def __call__(self, signum: int, frame: types.FrameType | None) -> None:
+        """Keeps the first signal; the second ends the process.
+
+        In a child the same signal within two seconds counts once: a terminal or a service manager
+        sends it to all processes, and the parent hands it on as well.
+        """
+        now = time.monotonic()
+        if not self.received:
+            self.received, self.since = signum, now
+            if self.deferred:
+                name = signal.Signals(signum).name
+                os.write(2, f"\n{name}: ending in order. A second signal ends at once.\n".encode())
+            self.check()
+        elif multiprocessing.parent_process() is None or now - self.since > _TWICE_S:
+            os._exit(128 + signum)
+
+    def check(self) -> None:
+        """Raises Interrupted for a signal that has come, unless it is deferred."""
+        if self.received and not self.deferred:
+            raise Interrupted(self.received, then="")
+
+
+_handler: _Handler | None = None
+
+
+@contextlib.contextmanager
+def handle_signals() -> Iterator[None]:
+    """Turns signals into Interrupted while the block runs; in the main thread only."""
+    global _handler
+    if _handler is not None or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    _handler = _Handler()
+    before = {signum: signal.signal(signum, _handler) for signum in _SIGNALS}
+    try:
+        yield
+    finally:
+        for signum, handler in before.items():
+            signal.signal(signum, handler)
+        _handler = None
+
+
+def reinstall_handlers() -> None:
+    """Puts Python's handlers in again, where a library has put in its own beneath Python.
+
+    TensorFlow does so for SIGTERM when it connects to other workers, and then nobody hears it.
+    """
+    if threading.current_thread() is threading.main_thread():
+        for signum in _SIGNALS:
+            signal.signal(signum, signal.getsignal(signum) or signal.SIG_DFL)
+
+
+def received_signal() -> int:
+    """Returns the number of the signal that came while it was deferred; 0: none."""
+    return _handler.received if _handler else 0
+
+
+def defer_signals() -> contextlib.AbstractContextManager[None]:
+    """Lets the block end before a signal has an effect; `received_signal` may end it sooner."""
+    return _mode(deferred=True)
+
+
+def deliver_signals() -> contextlib.AbstractContextManager[None]:
+    """Raises Interrupted within a deferred block, and for a signal that waits already."""
+    return _mode(deferred=False)
+
+
+@contextlib.contextmanager
+def _mode(deferred: bool) -> Iterator[None]:
+    handler = _handler
+    if handler is None or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before, handler.deferred = handler.deferred, deferred
+    try:
+        handler.check()
+        yield
+    finally:
+        handler.deferred = before
+    handler.check()
+
+
+# --- children --------------------------------------------------------------------------------
+
+
+class Ended(NamedTuple):
+    """How a process ended.
+
+    Attributes:
+        code: 0; or what it left with; or the signal that killed it, negative.
+        said: all that it printed.
+        result: what its function returned; None where it did not.
+        error: the message that it left with, "" where there is none.
+    """
+
+    code: int
+    said: str
+    result: Any = None
+    error: str = ""
+
+    def last_line(self) -> str:
+        """Returns its error, or the last line that it printed, "" if there is neither."""
+        return self.error or (self.said.strip().splitlines() or [""])[-1]
+
+    def lacked_memory(self) -> bool:
+        """Whether it was killed, as the system does for want of memory, or says that it lacked."""
+        signs = ("out of memory", "bad_alloc", "RESOURCE_EXHAUSTED")
+        return self.code == -signal.SIGKILL or bool(
+            self.code and any(sign in self.said for sign in signs)
+        )
+
+
+def run(
+    function: Callable,
+    *arguments: Any,
+    watch: Callable[[int], bool] = lambda pid: True,
+    every: float = 1.0,
+) -> Ended:
+    """Runs a function in a process of its own, to the end.
+
+    Args:
+        function: what another process can import; pickled, as what it returns.
+        arguments: what it gets; pickled.
+        watch: called with the id of the process now and then; False: kill it.
+        every: so often, in seconds.
+
+    Raises:
+        Interrupted: on a signal, inside `handle_signals`, when the process has ended as well.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        log = pathlib.Path(folder, "log")
+        log.touch()
+        reader, writer = SPAWN.Pipe(duplex=False)
+        child = SPAWN.Process(target=_work, args=(writer, log, function, arguments))
+        result, failure = None, ""
+        with reader, _started(child):
+            writer.close()
+            assert child.pid is not None
+            while not multiprocessing.connection.wait([reader, child.sentinel], every):
+                if not watch(child.pid):
+                    child.kill()
+            with contextlib.suppress(EOFError):
+                result, failure = reader.recv()
+        said = log.read_text(encoding="utf-8", errors="replace")
+    return Ended(child.exitcode or 0, said, result, failure)
+
+
+def call(function: Callable, *arguments: Any) -> Any:
+    """Returns what a function returns in a process of its own.
+
+    Raises:
+        UserError: if the process fails; it may be killed for its memory.
+    """
+    ended = run(function, *arguments)
+    if ended.code:
+        given = ", ".join(map(repr, arguments))
+        raise UserError(
+            f"Expected {function.__name__}({given}) of {function.__module__} to run in a process "
+            f"of its own. Received: exit code {ended.code}, {ended.last_line() or 'nothing said'}. "
+            "Free some memory, and give the same command again."
+        )
+    return ended.result
+
+
+def run_program(command: Sequence[str], doing: str) -> None:
+    """Runs one of this project's programs, which prints where this process does.
+
+    Raises:
+        UserError: if it fails.
+        Interrupted: on a signal, which it got too.
+    """
+    name, *argv = command
+    module = _MODULES.get(name, name.removeprefix("t2t-").replace("-", "_"))
+    code = program(f"t2t_repro.bin.{module}", name, argv)
+    if code:
+        raise UserError(
+            f"Expected {name} to end well ({doing}). Received: exit code {code}; what it said "
+            "stands above. Fix that, and give the same command again: what is done stays."
+        )
+
+
+def program(module: str, name: str, argv: list[str]) -> int:
+    """Runs a program in a process of its own, which prints where this one does.
+
+    A signal that this process gets goes on to it; so it ends in order.
+
+    Args:
+        module: its module, which has `console`.
+        name: as which it runs, such as "t2t-trainer".
+        argv: its flags.
+
+    Returns:
+        Its exit code; of a kill, 128 and the signal.
+
+    Raises:
+        Interrupted: on a signal, inside `handle_signals`, when it has ended.
+    """
+    child = SPAWN.Process(target=_program, args=(module, name, argv))
+    try:
+        with _started(child):
+            child.join()
+    except Interrupted as stop:
+        raise Interrupted(stop.signum, f" in {name}") from None
+    code = child.exitcode or 0
+    return code if code >= 0 else 128 - code
+
+
+def end_with_parent() -> None:
+    """Ends this process, as a kill would, when the one that started it ends."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    sentinel = parent.sentinel
+
+    def watch() -> None:
+        multiprocessing.connection.wait([sentinel])
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+@contextlib.contextmanager
+def _started(child: multiprocessing.process.BaseProcess) -> Iterator[None]:
+    """Starts a child and waits for its end; what ends the block early is sent to it too."""
+    try:
+        with defer_signals():
+            child.start()
+        yield
+    except BaseException as stop:
+        if child.pid is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(child.pid, stop.signum if isinstance(stop, Interrupted) else signal.SIGKILL)
+            child.join()
+        raise
+    child.join()
+
+
+def _begin_child() -> None:
+    end_with_parent()
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # ends it without a word, until it handles it
+
+
+def _work(writer: Any, log: pathlib.Path, function: Callable, arguments: tuple) -> None:
+    _begin_child()
+    quiet.tensorflow()
+    with open(log, "ab", buffering=0) as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+    try:
+        writer.send((function(*arguments), ""))
+    except (UserError, OSError, Interrupted) as error:
+        print(error, flush=True)
+        writer.send((None, str(error)))
+        sys.exit(error.exit_code if isinstance(error, Interrupted) else 2)
+
+
+def _program(module: str, name: str, argv: list[str]) -> None:
+    # A group of its own: the terminal's Ctrl-C would reach it beside what is sent on.
+    os.setpgid(0, 0)
+    _begin_child()
+    sys.argv = [name, *argv]
+    importlib.import_module(module).console()
+
+
+# --- cores and memory ------------------------------------------------------------------------
+
+
+def available_cores() -> int:
+    """Returns how many cores this process may use: of its affinity, or fewer by a quota."""
+    cores = _runnable()
+    with contextlib.suppress(OSError, ValueError):  # no such cgroup, or "max 100000"
+        most, period = (_CGROUP / "cpu.max").read_text().split()
+        cores = min(cores, math.ceil(int(most) / int(period)))
+    return cores
+
+
+def limit_threads() -> None:
+    """Lets TensorFlow have no more threads than a container's quota has cores.
+
+    It counts the cores that it may run on: with a quota of two of 64 its 64 threads use up the
+    share of a moment at once, and all wait for the next. What the environment says already counts.
+    It must not be loaded yet.
+    """
+    if available_cores() < _runnable():
+        for name in _THREADS:
+            os.environ.setdefault(name, str(available_cores()))
+
+
+def _runnable() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def peak_memory() -> int:
+    """Returns the most bytes that this process has had at once."""
+    status = pathlib.Path("/proc/self/status")
+    if status.is_file():
+        # Linux; there getrusage's number begins at that of the process that started this one.
+        line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
+        return 1024 * int(line.split()[1])
+    import resource
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # in bytes under macOS
+
+
+def resident_memory(pid: int) -> int:
+    """Returns the bytes that a process holds; 0: there is none."""
+    import psutil
+
+    try:
+        return psutil.Process(pid).memory_info().rss
+    except psutil.Error:
+        return 0
+
+
+def total_memory() -> int:
+    """Returns the bytes that there are: the less of the machine's and its cgroup's."""
+    import psutil
+
+    total = psutil.virtual_memory().total
+    with contextlib.suppress(OSError, ValueError):  # no such cgroup, or "max"
+        total = min(total, int((_CGROUP / "memory.max").read_text()))
+    return total
+
+
+def free_memory() -> int:
+    """Returns the bytes that a process may take: the less of the machine's and its cgroup's."""
+    import psutil
+
+    free = psutil.virtual_memory().available
+    with contextlib.suppress(OSError, ValueError):  # no such cgroup, or "max"
+        most, used = (int((_CGROUP / f"memory.{n}").read_text()) for n in ("max", "current"))
+        stat = dict(line.split() for line in (_CGROUP / "memory.stat").read_text().splitlines())
+        # Pages of files that nobody has read of late: dropped before memory is refused.
+        free = min(free, most - used + int(stat["inactive_file"]))
+    return free
+
+
+@contextlib.contextmanager
+def explain_out_of_memory(what: Callable[[], str], remedy: str) -> Iterator[None]:
+    """Turns a lack of memory into one clear message.
+
+    Args:
+        what: says what the memory was for; is called where there is none.
+        remedy: a sentence that says what to lower.
+
+    Raises:
+        UserError: if an error of Python, TensorFlow or JAX says that there is no memory.
+    """
+    try:
+        yield
+    except Exception as error:
+        named = type(error).__name__ == "ResourceExhaustedError"  # TensorFlow's
+        if not (named or isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error)):
+            raise
+        raise UserError(
+            f"Expected memory for {what()}. Received: out of memory. {remedy}"
+        ) from error

@@ -1,0 +1,249 @@
+"""What runs in a process of its own is a function of the standard library: all can import it."""
+
+import contextlib
+import ctypes
+import math
+import os
+import pathlib
+import runpy
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from t2t_repro import process, registry
+from t2t_repro.errors import Interrupted, UserError
+
+CODES = {signal.SIGTERM: 143, signal.SIGINT: 130}
+RUNNABLE = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+
+
+@pytest.mark.parametrize("signum", CODES)
+def test_a_signal_ends_the_block_at_once_where_nothing_is_to_save(signum):
+    before = signal.getsignal(signum)
+    with pytest.raises(Interrupted) as stopped, process.handle_signals():
+        os.kill(os.getpid(), signum)
+        time.sleep(5)
+    assert stopped.value.exit_code == CODES[signum]
+    assert signum.name in str(stopped.value)
+    assert signal.getsignal(signum) is before and process.received_signal() == 0
+
+
+def test_a_deferred_signal_is_received_and_waits(capfd):
+    with pytest.raises(Interrupted), process.handle_signals(), process.defer_signals():
+        assert process.received_signal() == 0
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(0.2)
+        assert process.received_signal() == signal.SIGTERM
+        with pytest.raises(Interrupted, match="SIGTERM"), process.deliver_signals():
+            pytest.fail("the signal that waits comes first")
+    assert "SIGTERM" in capfd.readouterr().err
+
+
+def test_a_signal_is_delivered_within_a_deferred_block_and_behind_it():
+    with pytest.raises(Interrupted), process.handle_signals():
+        with process.defer_signals():
+            with pytest.raises(Interrupted), process.deliver_signals():
+                os.kill(os.getpid(), signal.SIGINT)
+                time.sleep(5)
+            assert process.received_signal() == signal.SIGINT  # deferred again: nothing is raised
+        pytest.fail("the signal counts when the block is over")
+
+
+def test_handlers_are_reinstalled_after_a_library():
+    with pytest.raises(Interrupted, match="SIGTERM"), process.handle_signals():
+        ctypes.CDLL(None).signal(int(signal.SIGTERM), ctypes.c_void_p(1))  # SIG_IGN, beneath Python
+        os.kill(os.getpid(), signal.SIGTERM)
+        process.reinstall_handlers()
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(5)
+
+
+def test_handling_twice_and_in_another_thread_changes_nothing():
+    with process.handle_signals():
+        handler = signal.getsignal(signal.SIGTERM)
+        with process.handle_signals():
+            assert signal.getsignal(signal.SIGTERM) is handler
+        assert signal.getsignal(signal.SIGTERM) is handler
+    errors = []
+
+    def elsewhere():
+        try:
+            with process.handle_signals(), process.defer_signals(), process.deliver_signals():
+                pass
+        except ValueError as error:  # Python: signal only works in main thread
+            errors.append(error)
+
+    thread = threading.Thread(target=elsewhere)
+    thread.start()
+    thread.join()
+    assert not errors
+
+
+@pytest.mark.parametrize("signum", CODES)
+def test_a_second_signal_leaves_at_once(signum):
+    program = (
+        "import time\n"
+        "from t2t_repro import process\n"
+        "with process.handle_signals(), process.defer_signals():\n"
+        "    print('ready', flush=True)\n"
+        "    time.sleep(60)\n"
+    )
+    child = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE)
+    child.stdout.readline()
+    child.send_signal(signum)
+    time.sleep(0.3)
+    assert child.poll() is None
+    child.send_signal(signum)
+    assert child.wait(timeout=10) == CODES[signum]
+
+
+def test_a_library_leaves_signals_alone():
+    code = "import signal, t2t_repro.cli; print(signal.getsignal(signal.SIGTERM) == 0)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=30)
+    assert done.stdout == b"True\n", done
+
+
+def test_a_function_returns_from_a_process_of_its_own():
+    pid = process.call(os.getpid)
+    assert pid != os.getpid()
+    assert process.resident_memory(pid) == 0  # it has ended
+    ended = process.run(print, "first\nlast")
+    assert ended == (0, "first\nlast\n", None, "") and ended.last_line() == "last"
+
+
+def test_a_fault_of_the_users_is_one_line():
+    ended = process.run(registry.get_problem, "none")
+    assert ended.code == 2 and "'none'" in ended.said
+    assert ended.error == ended.last_line() == ended.said.removesuffix("\n")
+
+
+@pytest.mark.parametrize("function, value", [(math.sqrt, -1), (signal.raise_signal, 9)])
+def test_any_other_fault_is_named(function, value):
+    with pytest.raises(UserError, match=function.__name__):
+        process.call(function, value)
+
+
+def test_it_is_watched_and_may_be_killed():
+    held = []
+
+    def watch(pid):
+        held.append(process.resident_memory(pid))
+        return len(held) < 3
+
+    ended = process.run(time.sleep, 60, watch=watch, every=0.2)
+    assert ended.code == -signal.SIGKILL and ended.lacked_memory()
+    assert 1e6 < max(held) < 1e9
+
+
+SAVES = """
+import pathlib, signal, time
+from t2t_repro import process
+
+def console():
+    with process.handle_signals(), process.defer_signals():
+        pathlib.Path("ready").touch()
+        while not process.received_signal():
+            time.sleep(0.01)
+        time.sleep(0.5)
+        pathlib.Path("saved").write_text(signal.Signals(process.received_signal()).name)
+"""
+
+
+def signal_both(signum, pid):
+    """As a service manager does, or a terminal."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signum)
+    time.sleep(0.2)  # two that wait are one
+    os.kill(os.getpid(), signum)
+
+
+@pytest.mark.parametrize("signum", CODES)
+@pytest.mark.parametrize("send", [signal_both, lambda signum, pid: os.kill(os.getpid(), signum)])
+def test_a_signal_that_both_get_counts_once(signum, send, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    pathlib.Path("saves.py").write_text(SAVES + "\nconsole()\n")
+    sent = []
+
+    def stop(pid):
+        if pathlib.Path("ready").exists() and not sent:
+            sent.append(pid)
+            send(signum, pid)
+        return True
+
+    with pytest.raises(Interrupted, match=signum.name), process.handle_signals():
+        process.run(runpy.run_path, "saves.py", watch=stop, every=0.05)
+    assert pathlib.Path("saved").read_text() == signum.name
+    assert process.resident_memory(sent[0]) == 0
+
+
+@pytest.mark.parametrize("signum", CODES)
+def test_a_program_gets_a_signal_once(signum, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    pathlib.Path("saves.py").write_text(SAVES)
+
+    def stop():
+        while not pathlib.Path("ready").exists():
+            time.sleep(0.05)
+        children = pathlib.Path(f"/proc/{os.getpid()}/task/{main}/children").read_text().split()
+        commands = {pid: pathlib.Path(f"/proc/{pid}/cmdline").read_bytes() for pid in children}
+        (child,) = (pid for pid, of in commands.items() if b"--multiprocessing-fork" in of)
+        signal_both(signum, int(child))
+
+    main = threading.get_native_id()
+    thread = threading.Thread(target=stop)
+    thread.start()
+    with pytest.raises(Interrupted, match=f"{signum.name} in t2t-saves"), process.handle_signals():
+        process.program("saves", "t2t-saves", [])
+    thread.join()
+    assert pathlib.Path("saved").read_text() == signum.name
+
+
+def test_a_signal_ends_a_process_that_starts(half_started):
+    with pytest.raises(Interrupted), process.handle_signals():
+        process.run(time.sleep, 60)
+    assert len(half_started) == 1 and process.resident_memory(half_started[0]) == 0
+
+
+@pytest.mark.parametrize(
+    ("quota", "expected"),
+    [("", 7), ("max 100000", 7), ("250000 100000", 3), ("5000 100000", 1), ("900000 100000", 7)],
+)
+def test_the_quota_of_a_container_counts(tmp_path, monkeypatch, quota, expected):
+    assert 1 <= process.available_cores() <= RUNNABLE <= os.cpu_count()
+    monkeypatch.setattr(process, "_CGROUP", tmp_path)
+    monkeypatch.setattr(process, "_runnable", lambda: 7)
+    (tmp_path / "cpu.max").write_text(quota)
+    assert process.available_cores() == expected
+
+
+def test_tensorflow_is_held_to_a_quota_and_the_user_counts(tmp_path, monkeypatch):
+    monkeypatch.setattr(process, "_CGROUP", tmp_path)
+    monkeypatch.setattr(process, "_runnable", lambda: 7)
+    monkeypatch.delenv("TF_NUM_INTRAOP_THREADS", raising=False)
+    monkeypatch.setenv("TF_NUM_INTEROP_THREADS", "5")
+    environment = dict(os.environ)
+    process.limit_threads()
+    assert os.environ == environment
+    (tmp_path / "cpu.max").write_text("200000 100000\n")
+    process.limit_threads()
+    monkeypatch.setenv("TF_NUM_INTRAOP_THREADS", os.environ["TF_NUM_INTRAOP_THREADS"])  # undone
+    assert os.environ == environment | {"TF_NUM_INTRAOP_THREADS": "2"}
+
+
+def test_memory_is_in_bytes(tmp_path, monkeypatch):
+    held = process.resident_memory(os.getpid())
+    assert 5e6 < held <= process.peak_memory() < 100e9
+    assert process.resident_memory(2**30) == 0
+    assert 10e6 < process.free_memory() <= process.total_memory() < 1e14
+    monkeypatch.setattr(process, "_CGROUP", tmp_path)
+    (tmp_path / "memory.max").write_text("70000\n")
+    (tmp_path / "memory.current").write_text("30001\n")
+    (tmp_path / "memory.stat").write_text("anon 5\nactive_file 7\ninactive_file 2001\n")
+    assert (process.total_memory(), process.free_memory()) == (70000, 42000)
+    (tmp_path / "memory.max").write_text("max\n")
+    assert process.free_memory() > 1e6
