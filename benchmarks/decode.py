@@ -109,11 +109,11 @@ def make_decode(
         from t2t_repro.decoding.decode import ModelEngine
 
         return by_engine(ModelEngine(model, searches))
-    from t2t_repro.interop import ctranslate2, ctranslate2_engine
+    from t2t_repro.export import ctranslate2
 
     encoder = made_up_encoder(args.vocab_size)
-    ctranslate2.export(model, {"inputs": encoder, "targets": encoder}, folder)
-    engine = ctranslate2_engine.CTranslate2Engine(folder, args.compute_type, args.threads)
+    ctranslate2.convert(model, {"inputs": encoder, "targets": encoder}, folder)
+    engine = ctranslate2.CTranslate2Engine(folder, args.compute_type, args.threads)
     if args.engine == "ctranslate2":
         return by_engine(engine)
     sentences = [[engine.source[i] for i in row] for row in inputs]

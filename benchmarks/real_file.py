@@ -118,13 +118,15 @@ def report(
 
 def write_exports(args: flags.FlagValues, folder: pathlib.Path) -> None:
     """Writes what the processes load."""
-    from t2t_repro.interop import ctranslate2, saved_model
+    from t2t_repro.export import ctranslate2, saved_model
 
     run = trained_run(**cli.run_flags(args))
     model, encoders = run.model(say=progress.on_stderr), run.encoders
-    saved_model.export(model, encoders, folder / "SavedModel", _settings(args, run))
-    for kind in ("float32", "int8"):
-        ctranslate2.export(model, encoders, folder / f"CTranslate2 {kind}", kind)
+    names = ("SavedModel", "CTranslate2 float32", "CTranslate2 int8")
+    saved, *others = (folder / name for name in names)
+    saved_model.convert(model, encoders, saved, _settings(args, run))
+    for path in others:
+        ctranslate2.convert(model, encoders, path, path.name.split()[1])
 
 
 def take_turns(args: flags.FlagValues) -> None:
@@ -147,7 +149,7 @@ def make_engine(args: flags.FlagValues, path: pathlib.Path) -> Translate:
     from t2t_repro.decoding.decode import ModelEngine
     from t2t_repro.decoding.program import share_cores
     from t2t_repro.decoding.translate import BATCH_SENTENCES, Translator
-    from t2t_repro.interop import ctranslate2_engine
+    from t2t_repro.export import ctranslate2
 
     run = trained_run(**cli.run_flags(args))
     settings, own = _settings(args, run), args.engine.startswith(ENGINES[0])
@@ -155,7 +157,7 @@ def make_engine(args: flags.FlagValues, path: pathlib.Path) -> Translate:
     if own:
         engine = ModelEngine(run.model(say=progress.on_stderr), searches)
     else:
-        engine = ctranslate2_engine.CTranslate2Engine(path, threads=args.threads)
+        engine = ctranslate2.CTranslate2Engine(path, threads=args.threads)
     translator = Translator(engine, run.encoders, settings)
     return lambda lines: [translator.format(h) for h in translator.translate_lines(lines)]
 

@@ -28,7 +28,8 @@ FLOORS = (
     {"decoding"},
     {"runs"},
     {"provenance"},
-    {"interop", "serving"},
+    {"interop", "export"},
+    {"serving"},
     {"views"},
     {"study"},
     {"paper"},
@@ -47,7 +48,7 @@ CATALOGUES = {
     },
 }
 TENSORFLOW = {"tensorflow", "tensorflow_text", "tensorflow_datasets"}
-TENSORFLOW_FOLDERS = {"data", "interop"}
+TENSORFLOW_FOLDERS = {"data", "interop", "export"}
 TENSORFLOW_FILES = {
     "t2t_repro/decoding/graph_search.py",
     "t2t_repro/text/graph.py",

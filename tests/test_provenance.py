@@ -15,8 +15,8 @@ from t2t_repro.data.generate import generate_data
 from t2t_repro.data.job import KEEP, Job
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.decoding.tuned import Beams
-from t2t_repro.interop import export
-from t2t_repro.interop.form import ExportRequest
+from t2t_repro.export import forms
+from t2t_repro.export.forms import ExportRequest
 from t2t_repro.models.build import model_for
 from t2t_repro.provenance import CHANGED, COUNT, MISSING, NOT_HERE, NOTE, OK, Score
 from t2t_repro.run_directory import RunConfig, RunDirectory
@@ -282,7 +282,7 @@ def test_an_export_carries_the_record_of_its_run_without_folders(made, tmp_path)
 @pytest.mark.parametrize("form", ["saved_model", "ctranslate2"])
 def test_an_export_is_verified(made, tmp_path, capsys, form):
     request = ExportRequest(format=form, export_dir=str(tmp_path / "7"))
-    folder = export.export(trained_run(made / "run"), request, lambda line: None)
+    folder = forms.export(trained_run(made / "run"), request, lambda line: None)
     moved = pathlib.Path(shutil.move(folder, tmp_path / "elsewhere"))
     verify = functools.partial(cli.run, "t2t-show", "", show.define_flags, show.main)
     verify([f"--output_dir={moved}", "--verify"])

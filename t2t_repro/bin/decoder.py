@@ -44,7 +44,7 @@ def main(args: flags.FlagValues) -> None:
     if source := job.request.decode_from_file:
         most = job.settings.num_samples
         raw.check_lines(source, most if most >= 0 else None)
-    from t2t_repro.interop import engines  # which are slow to load
+    from t2t_repro.export import engines  # which are slow to load
 
     engines.carry_out(job, progress.on_stderr)
     reference = job.request.decode_reference

@@ -19,7 +19,7 @@ from absl import flags
 
 from t2t_repro import cli
 from t2t_repro.errors import UserError
-from t2t_repro.interop.form import ExportRequest
+from t2t_repro.export.forms import ExportRequest, export
 from t2t_repro.runs import trained_run
 
 
@@ -34,8 +34,6 @@ def define_flags(f: flags.FlagValues) -> None:
 
 def main(args: flags.FlagValues) -> None:
     """Exports what the flags name."""
-    from t2t_repro.interop.export import export
-
     if args.export_as_tfhub:
         raise UserError(
             "--export_as_tfhub is not supported: a SavedModel is written. Received: True. Leave it "

@@ -75,12 +75,12 @@ def open_engine(folder: pathlib.Path, problem: Problem, *, searches: int) -> "En
             has another vocabulary than that which lies with it.
     """
     quiet.tensorflow()
-    from t2t_repro.interop import ctranslate2_engine
+    from t2t_repro.export import ctranslate2
     from t2t_repro.process import available_cores
 
     encoders = problem.feature_encoders(str(folder))
     threads = available_cores() // searches if searches > 1 else 0
-    engine = ctranslate2_engine.CTranslate2Engine(folder, threads=threads, searches=searches)
+    engine = ctranslate2.CTranslate2Engine(folder, threads=threads, searches=searches)
     engine.check_vocabularies(encoders)
     return engine
 

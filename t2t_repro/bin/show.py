@@ -20,7 +20,9 @@ from collections.abc import Sequence
 from absl import flags
 
 from t2t_repro import cli
+from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
+from t2t_repro.export import forms
 from t2t_repro.run_directory import RunDirectory
 from t2t_repro.views.run_view import Checkpoint, RunView, next_steps, view
 
@@ -63,14 +65,10 @@ def verify(folder: pathlib.Path, *, as_json: bool) -> None:
     from t2t_repro import provenance
 
     record, translate = provenance.read(folder), None
-    if record and record.kind == "ctranslate2":
-        from t2t_repro.interop.ctranslate2_engine import repeat
-
-        translate = functools.partial(repeat, folder)
-    elif record and record.kind != provenance.RUN:
-        from t2t_repro.interop import saved_model
-
-        translate = functools.partial(saved_model.repeat, folder)
+    if record and record.kind != provenance.RUN:
+        settings = DecodeHParams(**record.decoding)  # type: ignore[arg-type]
+        form = forms.form_of(record.kind)
+        translate = functools.partial(form.translate, folder, record.problem, settings)
     found = []
     for state, what in provenance.verify(folder, translate):
         found.append((state, what))

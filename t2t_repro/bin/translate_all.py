@@ -187,7 +187,7 @@ def translate_all(
         "model_dir": os.path.realpath(run.path),
     }
     if request.engine == "ctranslate2":
-        from t2t_repro.interop import ctranslate2
+        from t2t_repro.export import ctranslate2
 
         ctranslate2.library()
         run.check_transformer("CTranslate2")
@@ -231,9 +231,9 @@ def translate_all(
             say(f"Translating with {path}")
             engine: Any = own
             if request.engine == "ctranslate2":
-                from t2t_repro.interop import ctranslate2_engine
+                from t2t_repro.export import ctranslate2
 
-                engine = ctranslate2_engine.of_weights(model, run.encoders)
+                engine = ctranslate2.of_weights(model, run.encoders)
             translator = run.translator(engine, settings, warn=say)
             translate_file(translator, request.source, target, report=say)
             os.utime(target, (saved, saved))

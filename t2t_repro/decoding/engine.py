@@ -1,9 +1,9 @@
 """What an engine is: it decodes a batch of sentences, and says what else it can do.
 
-decoding/decode.py makes one of a model; interop/ctranslate2_engine.py and interop/saved_model.py
-have those of CTranslate2 and of an export. An engine says by the list of its abilities what it can
-do. `DecodeRequest.check` refuses the rest of what t2t-decoder is asked for, before anything is
-loaded, and a `Translator` the rest of what code asks an engine for.
+decoding/decode.py makes one of a model; export/ctranslate2.py has that of CTranslate2. An engine
+says by the list of its abilities what it can do. `DecodeRequest.check` refuses the rest of what
+t2t-decoder is asked for, before anything is loaded, and a `Translator` the rest of what code asks
+an engine for.
 
 Legend: B sentences, K beams, S tokens of a source, L tokens of a translation.
 """

@@ -1,1 +1,1 @@
-"""Exchange with other systems."""
+"""tensor2tensor: its variables, checkpoints, runs and packages of users, both ways."""

@@ -331,7 +331,7 @@ def test_errors(run, capsys, flags, name):
 
 
 def test_an_empty_file_is_named_before_the_model_is_loaded(run, source, monkeypatch, capsys):
-    monkeypatch.setattr("t2t_repro.interop.engines.carry_out", None)
+    monkeypatch.setattr("t2t_repro.export.engines.carry_out", None)
     source.write_text("")
     error = error_of(capsys, f"--output_dir={run}", f"--decode_from_file={source}")
     assert "Received: an empty file" in error

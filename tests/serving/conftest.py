@@ -73,7 +73,7 @@ def export(tmp_path_factory):
 
     from t2t_repro import Transformer, get_hparams
     from t2t_repro.decoding.settings import DecodeHParams
-    from t2t_repro.interop import saved_model
+    from t2t_repro.export import saved_model
     from t2t_repro.text import SubwordTextEncoder
 
     keras.utils.set_random_seed(3)
@@ -87,5 +87,7 @@ def export(tmp_path_factory):
         variable.assign(3 * variable)
     settings = DecodeHParams(beam_size=2, extra_length=20)
     encoders = {"inputs": encoder, "targets": encoder}
-    path = saved_model.export(made, encoders, tmp_path_factory.mktemp("export") / "7", settings)
+    path = tmp_path_factory.mktemp("export") / "7"
+    saved_model.convert(made, encoders, path, settings)
+    (path / "hparams.json").write_text(hparams.to_json())
     return types.SimpleNamespace(path=path, model=made, encoders=encoders, settings=settings)

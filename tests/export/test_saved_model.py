@@ -1,6 +1,8 @@
 """A SavedModel says what the decoder says, in a process that has none of our code."""
 
+import ast
 import json
+import shlex
 import subprocess
 import sys
 import types
@@ -14,9 +16,8 @@ from t2t_repro.decoding.decode import ModelEngine
 from t2t_repro.decoding.settings import FILLER, DecodeHParams
 from t2t_repro.decoding.translate import Translator, one_line
 from t2t_repro.errors import UserError
-from t2t_repro.interop import saved_model, signatures
-from t2t_repro.interop.form import ExportRequest
-from t2t_repro.interop.saved_model_readme import EXAMPLE
+from t2t_repro.export import saved_model, signatures
+from t2t_repro.export.forms import ExportRequest
 from t2t_repro.provenance import Golden
 from t2t_repro.text.encoders import ByteTextEncoder
 from tests.provenances import recorded
@@ -142,89 +143,64 @@ def test_line_ends_that_a_model_writes_become_blanks(make_model, encoders):
     assert [x.decode() for x in outputs] == ["a b", *texts[1:]]
 
 
-def test_what_lies_in_the_folder(small):
+@pytest.mark.slow
+def test_many_texts_are_translated_in_batches(small):
     model, encoders, path = small
-    assert [p.name for p in path.parent.iterdir()] == ["7"]
-    vocabulary = path.parents[1] / "vocab.x.subwords"
-    assert (path / vocabulary.name).read_bytes() == vocabulary.read_bytes()
-    assert type(model.hparams).from_json((path / "hparams.json").read_text()) == model.hparams
+    settings = {"beam_size": 2, "extra_length": 9, "max_input_size": 80}
+    texts = [*TEXTS, "cab", "dad"] * 7
+    rows = expected(model, encoders, settings, texts)
+    found = saved_model.translate(path, "", DecodeHParams(), texts)
+    assert [text for text, _ in found] == [row[0][0] for row in rows]
+    scores = [row[0][1] for row in rows]
+    np.testing.assert_allclose([score for _, score in found], scores, rtol=2e-4, atol=2e-4)
+
+
+def test_what_lies_in_the_folder(small):
+    _, _, path = small
     fixed = json.loads((path / "decode_hparams.json").read_text())
     assert fixed == {"beam_size": 2, "alpha": 0.6, "extra_length": 9, "max_input_size": 80}
     readme = (path / "README.md").read_text()
-    for text in (
-        f'load("{path}")',
-        "/models/translate/7 -e",
-        ":predict",
-        "keeps 2 beams",
-        "80 tokens",
-        "`serving_default` is `text`",
-        "kept in float32",
-        "Ein Mann schläft.",
-    ):
+    for text in (f'load("{path}")', "/models/translate/7 -e", "80 tokens", "Ein Mann schläft."):
         assert text in readme
 
 
-def test_the_readme_of_a_run_has_a_sentence_of_its_own(tmp_path, monkeypatch):
-    examples = []
-    monkeypatch.setattr(saved_model, "export", lambda *_, example, **__: examples.append(example))
-    run = types.SimpleNamespace(
-        path=tmp_path, encoders={}, vocabulary_files=[], decode_settings=lambda text: None
+def test_the_readme_of_a_run_has_a_sentence_of_its_own(tmp_path):
+    source, target = 'Da\'s "ein" 😀 {Hund} \\.', "It's a $dog."
+    golden = (Golden("da", "", -1.0), Golden(source, target, -2.0), Golden(source * 2, "a", 0))
+    recorded("run", golden=golden).write(tmp_path)
+    served = types.SimpleNamespace(longest=80)
+    encoders = {"inputs": types.SimpleNamespace(encode=lambda text: [7, len(text)])}
+    run = types.SimpleNamespace(path=tmp_path, encoders=encoders)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(saved_model, "convert", lambda *args, **kwargs: served)
+        saved_model.write(run, None, tmp_path, DecodeHParams(), ExportRequest())
+    text = (tmp_path / "README.md").read_text()
+    rows, columns = (
+        json.loads(shlex.split(line)[-1]) for line in text.splitlines() if line.startswith("curl")
     )
-    golden = (Golden("da", "", -1.0), Golden("ein Hund", "a dog", -2.0), Golden("ein Mann", "a", 0))
-    for write in (lambda folder: None, recorded("run", golden=golden).write):
-        write(tmp_path)
-        saved_model.FORM.write(run, None, tmp_path / "new", ExportRequest(), lambda folder: None)
-    assert examples == [EXAMPLE, ("ein Hund", "a dog")]
+    assert rows == {"signature_name": "best", "instances": [{"inputs": source}]}
+    assert columns == {"inputs": [source]}
+    (asked,) = (shlex.split(line)[1] for line in text.splitlines() if "--input_exprs" in line)
+    assert ast.literal_eval(asked.partition("=")[2]) == [source]
+    code = ast.parse(text.partition("```python\n")[2].partition("```")[0])
+    strings = {node.value for node in ast.walk(code) if isinstance(node, ast.Constant)}
+    assert {source, target} <= strings and f"[7, {len(source)}, 1]" in text
 
 
-def test_another_storage_is_refused(tmp_path):
-    message = "Expected one of float32, float16 for a SavedModel. Received: 'int8'. Correct"
-    with pytest.raises(UserError, match=message):
-        saved_model.export(None, {}, tmp_path / "new", storage="int8")
-
-
-def test_a_weight_that_float16_cannot_hold(tmp_path, make_model, encoders):
+def test_what_is_refused(tmp_path, make_model, encoders, monkeypatch):
+    with pytest.raises(UserError, match="int8"):
+        saved_model.check(ExportRequest(quantize="int8"))
+    byte = {"inputs": ByteTextEncoder(), "targets": ByteTextEncoder()}
+    with pytest.raises(UserError):
+        saved_model.convert(make_model(), byte, tmp_path, DecodeHParams())
     model = make_model()
     variable = next(v for v in model.variables if v.dtype == "float32")
     variable.assign(variable * 0 + 70000.0)
-    message = "Expected weights that float16 can hold, up to 65504.* Received: 70000 in .*Leave"
-    with pytest.raises(UserError, match=message):
-        saved_model.export(model, encoders, tmp_path / "new", storage="float16")
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    "settings, received",
-    [
-        ({"batch_size": 8}, "batch_size=8"),
-        ({"return_beams": True, "shards": 2}, "return_beams=True, shards=2"),
-        ({"identity_output": True}, "identity_output=True"),
-    ],
-)
-def test_settings_that_mean_nothing_here(tmp_path, settings, received):
-    message = f"keeps the decode hparams beam_size, alpha, .* Received: {received}. Leave that out"
-    with pytest.raises(UserError, match=message):
-        saved_model.export(None, {}, tmp_path / "new", DecodeHParams(**settings))
-
-
-def test_folders_that_are_taken(tmp_path):
-    (tmp_path / "file").touch()
-    with pytest.raises(UserError):
-        saved_model.export(None, {}, tmp_path)
-    with pytest.raises(UserError):
-        saved_model.export(None, {}, tmp_path / "file")
-
-
-def test_another_backend_is_refused(tmp_path, monkeypatch):
+    with pytest.raises(UserError, match="65504.*70000"):
+        saved_model.convert(model, encoders, tmp_path, DecodeHParams(), "float16")
     monkeypatch.setattr(keras.backend, "backend", lambda: "jax")
     with pytest.raises(UserError, match="KERAS_BACKEND"):
-        saved_model.export(None, {}, tmp_path / "new")
-
-
-def test_an_encoder_of_another_kind_leaves_nothing_behind(tmp_path, make_model):
-    byte = {"inputs": ByteTextEncoder(), "targets": ByteTextEncoder()}
-    with pytest.raises(UserError):
-        saved_model.export(make_model(), byte, tmp_path / "new")
+        saved_model.check(ExportRequest())
     assert list(tmp_path.iterdir()) == []
 
 
@@ -244,7 +220,8 @@ def test_two_sentencepiece_models_are_served_without_our_code(tmp_path):
     for variable in model.variables:
         variable.assign(3 * variable)
     settings = {"beam_size": 2, "extra_length": 9}
-    path = saved_model.export(model, encoders, tmp_path / "7", DecodeHParams(**settings), paths)
+    path = tmp_path / "7"
+    saved_model.convert(model, encoders, path, DecodeHParams(**settings))
     texts = ["a bad egg", "", "a deaf cabbage \U0001f600"]
     rows = expected(model, encoders, settings, texts)
     given = json.dumps([str(path), [texts, texts[:1]]])

@@ -1,5 +1,7 @@
-"""The CTranslate2 engine decodes as the model does."""
+"""What is written for CTranslate2, what is refused, and that it decodes as the model does."""
 
+import json
+import sys
 import types
 
 import keras
@@ -10,11 +12,11 @@ from t2t_repro import Transformer, get_hparams
 from t2t_repro.decoding.decode import ModelEngine
 from t2t_repro.decoding.engine import Search, Sentences
 from t2t_repro.errors import UserError
-from t2t_repro.interop import ctranslate2
-from t2t_repro.interop.ctranslate2_engine import CTranslate2Engine
+from t2t_repro.export import ctranslate2
+from t2t_repro.export.ctranslate2 import CTranslate2Engine
+from t2t_repro.export.forms import ExportRequest
 from t2t_repro.text.encoders import ByteTextEncoder, TextEncoder
 from t2t_repro.text.subword import SubwordTextEncoder
-from t2t_repro.text.token_names import tokens_of
 
 SOURCE = [*["<pad>_", "<EOS>_"], *"\\_u;0123456789", *"abcdefg ", "ab_", "cd_", ". ", "", "a\nb"]
 TARGET = [*SOURCE, "xy_", "z_"]
@@ -54,10 +56,11 @@ def sentences(vocab_size, seed=0):
     return inputs
 
 
-def exported(model, path, **options):
+def converted(model, path, quantization="float32"):
     shared = model.inputs_vocab_size == model.targets_vocab_size
     encoders = {"inputs": encoder(TARGET if shared else SOURCE), "targets": encoder(TARGET)}
-    return ctranslate2.export(model, encoders, path, **options)
+    ctranslate2.convert(model, encoders, path, quantization)
+    return path
 
 
 @pytest.mark.parametrize(
@@ -74,7 +77,7 @@ def exported(model, path, **options):
 )
 def test_greedy_translations_and_scores_are_the_models(tmp_path, overrides, shared):
     model = make_model(overrides, shared)
-    engine = CTranslate2Engine(exported(model, tmp_path / "ct2"), "float32", threads=1)
+    engine = CTranslate2Engine(converted(model, tmp_path / "ct2"), "float32", threads=1)
     batch = Sentences(sentences(model.inputs_vocab_size), [12, 7, 9, 14, 11])
     ids, scores = ModelEngine(model).decode(batch, Search(1))
     theirs, their_scores = engine.decode(batch, Search(1))
@@ -87,7 +90,8 @@ def test_beams_are_ranked_by_tensor2tensors_formula(tmp_path, golden_case):
     case = golden_case("base")
     model, inputs = case.model("trained"), case["inputs"]
     encoders = {"inputs": ByteTextEncoder(), "targets": ByteTextEncoder()}
-    engine = CTranslate2Engine(ctranslate2.export(model, encoders, tmp_path / "ct2"), threads=1)
+    ctranslate2.convert(model, encoders, tmp_path)
+    engine = CTranslate2Engine(tmp_path, threads=1)
     batch, search = Sentences(inputs, np.full(len(inputs), 19)), Search(4, 0.6, top_beams=4)
     ids, scores = ModelEngine(model).decode(batch, search)
     theirs, their_scores = engine.decode(batch, search)
@@ -110,7 +114,7 @@ def test_beams_are_ranked_by_tensor2tensors_formula(tmp_path, golden_case):
 
 @pytest.mark.parametrize(("compute_type", "patience"), [("float32", 2), ("int8", 1)])
 def test_float32_waits_for_more_hypotheses_than_beams(tmp_path, compute_type, patience):
-    engine = CTranslate2Engine(exported(make_model(), tmp_path / "ct2"), compute_type, threads=1)
+    engine = CTranslate2Engine(converted(make_model(), tmp_path / "ct2"), compute_type, threads=1)
     asked = []
 
     def translate_batch(sentences, **options):
@@ -136,37 +140,76 @@ def test_float32_waits_for_more_hypotheses_than_beams(tmp_path, compute_type, pa
 
 def test_learned_positions_bound_a_translation(tmp_path):
     model = make_model(",pos=emb,max_length=11")
-    engine = CTranslate2Engine(exported(model, tmp_path / "ct2"), "float32", threads=1)
+    engine = CTranslate2Engine(converted(model, tmp_path / "ct2"), "float32", threads=1)
     ids, _ = engine.decode(Sentences(sentences(len(SOURCE)), np.full(5, 40)), Search(1))
     assert engine.learned_positions == 11 and ids.shape[2] == 11
 
 
 def test_how_it_computes(tmp_path):
-    engine = CTranslate2Engine(exported(make_model(), tmp_path / "ct2", quantization="int8"))
+    engine = CTranslate2Engine(converted(make_model(), tmp_path / "ct2", quantization="int8"))
     assert engine.compute_type.startswith("int8")
     assert engine.learned_positions == ctranslate2.POSITIONS
-
-
-def test_errors(tmp_path):
+    with pytest.raises(UserError, match="int5"):
+        CTranslate2Engine(engine.path, "int5")
+    (engine.path / ctranslate2.DETAILS).unlink()
     with pytest.raises(UserError):
-        CTranslate2Engine(tmp_path / "nowhere")
-    path = exported(make_model(), tmp_path / "ct2")
-    with pytest.raises(UserError):
-        CTranslate2Engine(path, "int5")
+        CTranslate2Engine(engine.path)
 
 
 def test_a_model_of_another_vocabulary_is_refused(tmp_path):
-    path = exported(make_model(), tmp_path / "ct2")
-    engine = CTranslate2Engine(path)
+    engine = CTranslate2Engine(converted(make_model(), tmp_path / "ct2"))
     engine.check_vocabularies({"inputs": encoder(SOURCE), "targets": encoder(TARGET)})
-    with pytest.raises(UserError, match=f"Received: one of {len(TARGET)} targets that differ"):
-        other = encoder([*TARGET[:-1], "other_"])
-        engine.check_vocabularies({"inputs": encoder(SOURCE), "targets": other})
-    with pytest.raises(UserError, match=f"one of {len(SOURCE)} inputs that differ from it, {path}"):
-        longer = encoder([*SOURCE, "new_"])
-        engine.check_vocabularies({"inputs": longer, "targets": encoder(TARGET)})
-    engine.source = engine.target = tokens_of(TextEncoder(), 9)
+    for source, target in ((SOURCE, [*TARGET[:-1], "other_"]), ([*SOURCE, "new_"], TARGET)):
+        with pytest.raises(UserError, match=str(tmp_path)):
+            engine.check_vocabularies({"inputs": encoder(source), "targets": encoder(target)})
+    engine.source = engine.target = ctranslate2.tokens_of(TextEncoder(), 9)
     engine.check_vocabularies({"inputs": TextEncoder(), "targets": TextEncoder()})
-    (path / ctranslate2.DETAILS).unlink()
-    with pytest.raises(UserError):
-        CTranslate2Engine(path)
+
+
+def test_names_of_ids(tmp_path):
+    from t2t_repro.text.sentence_piece import SentencePieceEncoder
+    from tests.text.pieces import train
+
+    path = converted(make_model(), tmp_path / "ct2")
+    names = json.loads((path / "target_vocabulary.json").read_text())
+    assert names[:3] == ["<pad>", "<EOS>", "\\"] and len(set(names)) == len(TARGET)
+    assert names[SOURCE.index("") :] == ["<id_27>", "<id_28>", "xy_", "z_"]
+    names = ctranslate2.tokens_of(ByteTextEncoder(), 4)
+    assert names == ["<pad>", "<EOS>", "<id_2>", "<id_3>"]
+    pieces = SentencePieceEncoder(train(tmp_path / "own.model", 40))
+    names = ctranslate2.tokens_of(pieces, pieces.vocab_size + 3)
+    assert tuple(names[:-3]) == pieces.all_subtoken_strings and names[-1].startswith("<id_")
+
+
+@pytest.mark.parametrize(
+    "overrides, named",
+    [
+        (",layer_preprocess_sequence=n,layer_postprocess_sequence=dan", "postprocess_sequence=dan"),
+        (",norm_type=none", "norm_type=none"),
+        (",self_attention_type=local_mask_right", "self_attention_type=local_mask_right"),
+        (",attention_score=additive", "attention_score=additive"),
+        (",attention_key_channels=36", "attention_key_channels=36"),
+        (",unidirectional_encoder=True", "unidirectional_encoder=True"),
+        (
+            ",self_attention_type=dot_product_relative,max_relative_position=4,pos=timing",
+            "pos=timing",
+        ),
+    ],
+)
+def test_a_model_that_ctranslate2_cannot_compute(tmp_path, overrides, named):
+    with pytest.raises(UserError, match=named):
+        converted(make_model(overrides), tmp_path / "ct2")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_refused(tmp_path, monkeypatch):
+    model = make_model()
+    model.__class__ = type("Mine", (type(model),), {})
+    with pytest.raises(UserError, match="Mine"):
+        converted(model, tmp_path / "ct2")
+    with pytest.raises(UserError, match="int3"):
+        ctranslate2.check(ExportRequest(quantize="int3"))
+    monkeypatch.setitem(sys.modules, "ctranslate2", None)
+    with pytest.raises(UserError, match="pip install"):
+        ctranslate2.check(ExportRequest())
+    assert list(tmp_path.iterdir()) == []

@@ -5,10 +5,10 @@ import os
 from t2t_repro.decoding.decode import ModelEngine
 from t2t_repro.decoding.engine import Engine
 from t2t_repro.decoding.job import DecodeJob
+from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.decoding.translate import Report
+from t2t_repro.export import ctranslate2, forms
 from t2t_repro.files import locked, sha256
-from t2t_repro.interop import export
-from t2t_repro.interop.form import SETTINGS, ExportRequest, at_defaults
 from t2t_repro.runs import trained_run
 from t2t_repro.training import checkpoints, devices
 from t2t_repro.training.state import WEIGHTS
@@ -40,12 +40,9 @@ def _model(job: DecodeJob, say: Report) -> Engine:
 
 def _ctranslate2(job: DecodeJob, say: Report) -> Engine:
     """CTranslate2 with the model of the run, which is written if need be."""
-    from t2t_repro.interop.ctranslate2 import library
-    from t2t_repro.interop.ctranslate2_engine import CTranslate2Engine
-
-    library()
+    ctranslate2.library()
     path = job.request.engine_dir or written(job, say)
-    engine = CTranslate2Engine(path, job.request.compute_type)
+    engine = ctranslate2.CTranslate2Engine(path, job.request.compute_type)
     say(f"Decoding with CTranslate2 ({engine.compute_type}) and {path}")
     engine.check_vocabularies(job.run.encoders)
     return engine
@@ -64,12 +61,13 @@ def written(job: DecodeJob, say: Report) -> str:
     with locked([path.parent], say):  # the shards of a file are decoded beside one another
         if not path.exists():
             # What a problem says of its own and no export keeps is followed by who decodes.
-            its_own = [n for n in job.run.decode_settings().changed() if n not in SETTINGS]
-            request = ExportRequest(
+            names = set(job.run.decode_settings().changed()) - set(forms.SETTINGS)
+            usual = DecodeHParams()
+            request = forms.ExportRequest(
                 format="ctranslate2",
                 export_dir=os.fspath(path),
                 checkpoint_path=os.fspath(source),
-                decode_hparams=",".join(at_defaults(its_own)),
+                decode_hparams=",".join(f"{n}={getattr(usual, n)}" for n in sorted(names)),
             )
-            export.export(job.run, request, say)
+            forms.export(job.run, request, say)
     return os.fspath(path)

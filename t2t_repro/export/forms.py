@@ -1,0 +1,243 @@
+"""The model of a run in another form, if that does not cost too much.
+
+A form is a module, named in FORMS, with a text and three functions:
+
+    USE                                           how to go on, with {path} for the folder
+    check(request)                                refuses what the form cannot do, before the work
+    write(run, model, folder, settings, request)  fills an empty folder
+    translate(folder, problem, settings, texts)   [(best translation, its score)] by that folder
+"""
+
+import dataclasses
+import functools
+import importlib
+import itertools
+import os
+import pathlib
+import shlex
+import shutil
+from collections.abc import Callable
+from typing import Any
+
+from t2t_repro import fields
+from t2t_repro.decoding.settings import OF_OUTPUT, DecodeHParams
+from t2t_repro.errors import UserError
+from t2t_repro.fields import flag
+from t2t_repro.files import check_new_folder, check_room, naming, writing_folder
+from t2t_repro.problem import Split
+from t2t_repro.progress import on_stderr
+from t2t_repro.runs import TrainedRun
+
+FORMS = {
+    "saved_model": "t2t_repro.export.saved_model",
+    "ctranslate2": "t2t_repro.export.ctranslate2",
+}
+# The decode hparams that an export keeps, in its graph or provenance.json.
+SETTINGS = ("beam_size", "alpha", "extra_length", "max_input_size")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ExportRequest:
+    """The flags of t2t-exporter, except those that name the run."""
+
+    format: str = flag("saved_model", "What to write.", choices=tuple(FORMS))
+    export_dir: str | None = flag(
+        None,
+        "The folder to write; default: export/STEP in --output_dir, with the format before the "
+        "step if it is no SavedModel, and with --quantize behind it.",
+    )
+    checkpoint_path: str | None = flag(
+        None, "The checkpoint; default: the newest of --output_dir, of RUN/best the best."
+    )
+    decode_hparams: str | None = flag(None, 'How to decode: "name=value,name=value".')
+    quantize: str = flag(
+        "float32",
+        "How the weights are stored: float32 or float16; for CTranslate2 also bfloat16, int16, "
+        "int8 or int8_float32.",
+    )
+    max_bleu_drop: float | None = flag(
+        None,
+        "Refuse a quantized model whose translations lose more BLEU than this on the dev split.",
+        least=0.0,
+    )
+    gate_samples: int = flag(
+        500, "How many sentences of the dev split say how much BLEU is lost.", least=1
+    )
+    t2t_serving: bool = flag(
+        False,
+        "Make T2T's signature, of tf.Examples, the SavedModel's default, for T2T's own clients.",
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class Comparison:
+    """BLEU (sacrebleu's, in percent) of the model and of its other form, and what is the same."""
+
+    before: float
+    after: float
+    identical: int
+    sentences: int
+
+    @property
+    def drop(self) -> float:
+        """How much BLEU is lost; negative where some is won."""
+        return self.before - self.after
+
+    def __str__(self) -> str:
+        change = "gain" if round(self.drop, 2) < 0 else "drop"
+        return (
+            f"BLEU {self.after:.2f}, of the model itself {self.before:.2f}: a {change} of "
+            f"{abs(self.drop):.2f} on {self.sentences} sentences, {self.identical} of them "
+            "identical"
+        )
+
+
+def form_of(name: str) -> Any:
+    """Returns the module of a form."""
+    return importlib.import_module(FORMS[name])
+
+
+def export(
+    run: TrainedRun, request: ExportRequest, say: Callable[[str], None] = print
+) -> pathlib.Path:
+    """Writes a checkpoint of a run as `request` asks for it.
+
+    Args:
+        run: the run.
+        request: in which form, where, and what it may cost.
+        say: gets a line about what was written, and what was lost.
+
+    Returns:
+        The folder; it appears when all of it is there.
+
+    Raises:
+        UserError: if the form cannot follow the request or hold the model, or too much is lost.
+            Nothing was written then.
+    """
+    run.check_transformer("an export")
+    settings = kept_settings(run, request, say)
+    run.check_checkpoint(request.checkpoint_path)
+    from t2t_repro import provenance
+    from t2t_repro.training import checkpoints
+    from t2t_repro.training.system_errors import system_errors
+
+    source = run.checkpoint(request.checkpoint_path)
+    name = "" if request.format == "saved_model" else f"{request.format}-"
+    name += str(checkpoints.step_of(source))
+    name += "" if request.quantize == "float32" else f"-{request.quantize}"
+    path = pathlib.Path(request.export_dir or run.path / "export" / name).expanduser()
+    check_new_folder(path)
+    check_room(path.parent)
+    form = form_of(request.format)
+    form.check(request)
+    examples = _examples(run, request, say)
+    model = run.model(source, say=on_stderr)
+    with writing_folder(path) as folder, naming(path), system_errors(path):
+        asked = dataclasses.replace(request, export_dir=os.fspath(path.resolve()))
+        form.write(run, model, folder, settings, asked)
+        for file in run.vocabulary_files:
+            shutil.copy(file, folder)
+        (folder / "hparams.json").write_text(model.hparams.to_json(), encoding="utf-8")
+        translate = functools.partial(form.translate, folder, run.config.problem, settings)
+        if examples:
+            lost = compare(run, model, translate, settings, examples)
+            say(str(lost))
+            check_drop(lost, request.max_bleu_drop)
+        provenance.write(run, source, folder, request.format, settings, translate)
+    say(f"Wrote {path} from {source}. {form.USE.format(path=shlex.quote(str(path)))}")
+    return path
+
+
+def kept_settings(
+    run: TrainedRun, request: ExportRequest, say: Callable[[str], None] = on_stderr
+) -> DecodeHParams:
+    """Returns how an export decodes, which is all that it keeps of the decode hparams.
+
+    What the problem says of its own about output and batches is left out.
+
+    Raises:
+        UserError: naming others that would change a translation, or were asked for.
+    """
+    settings = run.decode_settings(request.decode_hparams, say=say)
+    asked = fields.parse_overrides(request.decode_hparams or "")
+    without_effect = {*OF_OUTPUT, "batch_size"} - asked.keys()
+    others = [n for n in settings.changed() if n not in (*SETTINGS, *without_effect)]
+    if others:
+        raise UserError(
+            f"An export keeps the decode hparams {', '.join(SETTINGS)} only. Received: "
+            f"{', '.join(f'{n}={getattr(settings, n)}' for n in others)}. Leave that out."
+        )
+    return DecodeHParams(**{name: getattr(settings, name) for name in SETTINGS})
+
+
+def _examples(
+    run: TrainedRun, request: ExportRequest, say: Callable[[str], None]
+) -> list[dict[str, Any]]:
+    """Returns the examples of the dev split by which it is measured what is lost.
+
+    None, if nothing can be lost and there is no limit. Where there is no dev split, and no limit,
+    there are none either, and `say` gets the reason.
+    """
+    if request.quantize == "float32" and request.max_bleu_drop is None:
+        return []
+    from t2t_repro.data import pipeline
+
+    try:
+        found = pipeline.read_split(run.problem, Split.EVAL, run.data_dir)
+        return list(itertools.islice(found, request.gate_samples))
+    except UserError as error:
+        if request.max_bleu_drop is not None:
+            raise
+        say(f"What {request.quantize} costs is not measured. {error}")
+        return []
+
+
+def compare(
+    run: TrainedRun,
+    model: Any,
+    translate: Callable[[list[str]], list[tuple[str, float]]],
+    settings: DecodeHParams,
+    examples: list[dict[str, Any]],
+) -> Comparison:
+    """Decodes with a run's model and with another form of it.
+
+    Args:
+        run: the run.
+        model: its `Transformer`.
+        translate: returns the best translations by the other form, and their scores.
+        settings: how to decode.
+        examples: {"inputs": ids, "targets": ids}, each ending with 1.
+    """
+    from t2t_repro import provenance
+    from t2t_repro.decoding.decode import ModelEngine
+    from t2t_repro.decoding.translate import one_line
+    from t2t_repro.scoring import bleu
+    from t2t_repro.text.encoders import EOS_ID
+
+    def texts(side: str) -> list[str]:
+        decode = run.encoders[side].decode
+        return [one_line(decode([i for i in e[side] if i != EOS_ID])) for e in examples]
+
+    sources, references = texts("inputs"), texts("targets")
+    on_stderr(f"Decoding {len(sources)} sentences of dev twice")
+    own = provenance.translations(ModelEngine(model), run.encoders, settings, sources)
+    before, after = ([text for text, _ in found] for found in (own, translate(sources)))
+    return Comparison(
+        before=bleu.score(before, references).sacrebleu.score,
+        after=bleu.score(after, references).sacrebleu.score,
+        identical=sum(a == b for a, b in zip(before, after, strict=True)),
+        sentences=len(examples),
+    )
+
+
+def check_drop(comparison: Comparison, max_bleu_drop: float | None) -> None:
+    """Refuses a drop that is greater than `max_bleu_drop`; None accepts any.
+
+    Raises:
+        UserError: with the drop.
+    """
+    if max_bleu_drop is not None and comparison.drop > max_bleu_drop:
+        raise UserError(
+            f"Expected a drop of at most {max_bleu_drop} BLEU. Received: {comparison}. Nothing was "
+            "written. Weights of more bits lose less; or raise --max_bleu_drop."
+        )

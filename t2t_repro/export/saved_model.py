@@ -1,0 +1,154 @@
+"""A trained model as a TensorFlow SavedModel: raw text in, raw text out.
+
+What is written needs TensorFlow and tensorflow-text where it is loaded, and nothing of this
+package. signatures.py has the graph, saved_model_readme.md how it is called.
+"""
+
+import importlib.resources
+import json
+import os
+import pathlib
+import shlex
+import string
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from t2t_repro import provenance
+from t2t_repro.decoding.settings import DecodeHParams
+from t2t_repro.errors import UserError
+from t2t_repro.export.forms import SETTINGS, ExportRequest
+from t2t_repro.export.signatures import STORAGES, Served
+from t2t_repro.runs import TrainedRun
+from t2t_repro.text.encoders import EOS_ID
+
+USE = "{path}/README.md has the calls."
+EXAMPLE = "A man is sleeping.", "Ein Mann schläft."  # where no sentence of the model's is known
+_BATCH = 64  # texts of about one length that are translated at once
+
+
+def check(request: ExportRequest) -> None:
+    """Refuses another storage than STORAGES, and another backend of Keras than TensorFlow.
+
+    Raises:
+        UserError: naming it.
+    """
+    if request.quantize not in STORAGES:
+        raise UserError(
+            f"Expected one of {', '.join(STORAGES)} for a SavedModel. Received: "
+            f"{request.quantize!r}. Correct --quantize, or choose --format=ctranslate2."
+        )
+    if keras.backend.backend() != "tensorflow":
+        raise UserError(
+            "Expected Keras on TensorFlow, which alone writes SavedModels. Received: "
+            f"KERAS_BACKEND={keras.backend.backend()}. Leave it out."
+        )
+
+
+def write(
+    run: TrainedRun,
+    model: keras.Model,
+    folder: pathlib.Path,
+    settings: DecodeHParams,
+    request: ExportRequest,
+) -> None:
+    """Writes the graph, decode_hparams.json and README.md, with a sentence of the run's own.
+
+    Raises:
+        UserError: if an encoder is neither of subwords nor SentencePiece, or float16 cannot hold a
+            weight.
+    """
+    served = convert(
+        model, run.encoders, folder, settings, request.quantize, t2t_serving=request.t2t_serving
+    )
+    record = provenance.read(run.path)
+    golden = record and record.example
+    example = (golden.source, golden.translation) if golden else EXAMPLE
+    text = readme(served, run.encoders["inputs"], settings, request, example)
+    (folder / "README.md").write_text(text, encoding="utf-8")
+
+
+def convert(
+    model: keras.Model,
+    encoders: dict[str, Any],
+    folder: pathlib.Path,
+    settings: DecodeHParams,
+    storage: str = "float32",
+    *,
+    t2t_serving: bool = False,
+) -> Served:
+    """Writes a SavedModel and decode_hparams.json into a folder.
+
+    Args:
+        model: a trained `Transformer`.
+        encoders: {"inputs": encoder, "targets": encoder}: of subwords or SentencePiece.
+        folder: where to.
+        settings: how to decode.
+        storage: the type in which the weights are kept, one of STORAGES.
+        t2t_serving: make tensor2tensor's signature the default one.
+
+    Returns:
+        What is served.
+    """
+    served = Served(model, encoders, settings, storage)
+    kept = tf.Module(name="translator")
+    kept.weights = served.weights
+    kept.resources = [*served.source.resources, *served.target.resources]
+    kept.tokens, kept.target_tokens = served.tokens, served.target_tokens
+    tf.saved_model.save(kept, os.fspath(folder), served.signatures(t2t_serving))
+    fixed = {name: getattr(settings, name) for name in SETTINGS}
+    (folder / "decode_hparams.json").write_text(json.dumps(fixed, indent=1) + "\n")
+    return served
+
+
+def translate(
+    folder: pathlib.Path, problem: str, settings: DecodeHParams, texts: list[str]
+) -> provenance.Translations:
+    """Returns the best translation of each text by an export, which has its own settings."""
+    loaded = tf.saved_model.load(os.fspath(folder))  # kept: it owns the variables
+    found: dict[int, tuple[str, float]] = {}
+    order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
+    for begin in range(0, len(order), _BATCH):
+        numbers = order[begin : begin + _BATCH]
+        result = loaded.signatures["best"](inputs=tf.constant([texts[i].encode() for i in numbers]))
+        written = (text.decode(errors="replace") for text in result["outputs"].numpy())
+        pairs = zip(written, result["scores"].numpy().tolist(), strict=True)
+        found |= dict(zip(numbers, pairs, strict=True))
+    return [found[i] for i in range(len(texts))]
+
+
+def readme(
+    served: Served,
+    encoder: Any,
+    settings: DecodeHParams,
+    request: ExportRequest,
+    example: tuple[str, str],
+) -> str:
+    """Returns README.md: what the SavedModel answers, with a call of each signature.
+
+    Args:
+        served: what was written.
+        encoder: of the inputs.
+        settings: how to decode.
+        request: `export_dir` is the folder.
+        example: a sentence and its translation.
+    """
+    source, target = (json.dumps(text, ensure_ascii=False) for text in example)
+    path = pathlib.Path(request.export_dir or "")
+    text = importlib.resources.files(__package__).joinpath("saved_model_readme.md")
+    return string.Template(text.read_text(encoding="utf-8")).substitute(
+        vars(settings),
+        default="tf_example" if request.t2t_serving else "text",
+        expression=shlex.quote(f"inputs=[{source}]"),
+        ids=[*encoder.encode(example[0]), EOS_ID],
+        longest=served.longest,
+        path=path,
+        rows=shlex.quote(f'{{"signature_name": "best", "instances": [{{"inputs": {source}}}]}}'),
+        columns=shlex.quote(f'{{"inputs": [{source}]}}'),
+        source=source,
+        storage=request.quantize,
+        target=target,
+        tensorflow=tf.__version__,
+        version=path.name if path.name.isdecimal() else 1,
+    )
