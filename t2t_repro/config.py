@@ -8,7 +8,7 @@ What there is to know of a setting stands at its field: type, bounds or choices,
 import dataclasses
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Annotated, Any
 
 from t2t_repro import fields, schema, t2t_compat
@@ -48,21 +48,19 @@ _READ_BY = {
     "dropout": OPPONENTS,
     **dict.fromkeys(("num_block_repeat", "kernel_height"), (BYTENET,)),
     **dict.fromkeys(("attention_mechanism", "attention_layer_size", "output_attention"), ATTENDING),
+    **dict.fromkeys(
+        "num_encoder_layers num_decoder_layers filter_size unidirectional_encoder pos norm_type "
+        "norm_epsilon layer_preprocess_sequence layer_postprocess_sequence activation_dtype freeze "
+        "use_target_space_embedding relu_dropout relu_dropout_broadcast_dims inputs_word_dropout "
+        "targets_word_dropout self_attention_type max_relative_position add_relative_to_values "
+        "heads_share_relative_embedding layer_prepostprocess_dropout attention_key_channels "
+        "layer_prepostprocess_dropout_broadcast_dims attention_value_channels attention_score "
+        "attention_block_length attention_chunk_size attention_variables_3d attention_dropout "
+        "attention_dropout_broadcast_dims encoder_layerdrop decoder_layerdrop "
+        "r_drop_alpha".split(),
+        (TRANSFORMER,),
+    ),
 }
-_OF_THE_TRANSFORMER = (
-    *("num_encoder_layers", "num_decoder_layers", "filter_size", "unidirectional_encoder"),
-    *("layer_preprocess_sequence", "layer_postprocess_sequence", "norm_type", "norm_epsilon"),
-    *("pos", "use_target_space_embedding", "activation_dtype", "freeze", "relu_dropout"),
-    *("relu_dropout_broadcast_dims", "inputs_word_dropout", "targets_word_dropout"),
-    *("self_attention_type", "max_relative_position", "heads_share_relative_embedding"),
-    *("add_relative_to_values", "layer_prepostprocess_dropout"),
-    "layer_prepostprocess_dropout_broadcast_dims",
-    *(f"attention_{name}_channels" for name in ("key", "value")),
-    *(f"attention_{name}" for name in ("block_length", "chunk_size", "score", "variables_3d")),
-    *("attention_dropout", "attention_dropout_broadcast_dims"),
-    *("encoder_layerdrop", "decoder_layerdrop", "r_drop_alpha"),
-)
-_READ_BY |= dict.fromkeys(_OF_THE_TRANSFORMER, (TRANSFORMER,))
 _EXPONENTIAL_DECAY = (
     "learning_rate_decay_steps",
     "learning_rate_decay_rate",
@@ -136,56 +134,50 @@ _parts = fields.rule(
 _odd = fields.rule(lambda value: value % 2 == 1, "{name} to be odd")
 
 
-def _above_zero(rate: str) -> ReadIf:
-    return ReadIf(lambda hp: getattr(hp, rate) > 0, f"{rate} is 0.")
-
-
-def _by_schedule(name: str, otherwise: str) -> ReadIf:
-    """Of a setting that only some factors of the schedule read."""
-    return ReadIf(lambda hp: name in hp.read_by_schedule, otherwise)
-
-
-def _by_optimizer(prefix: str, otherwise: str) -> ReadIf:
-    """Of the settings whose names begin so; an optimizer that is unknown is refused elsewhere."""
-    return ReadIf(
-        lambda hp: OPTIMIZERS.get(snake_case(hp.optimizer), prefix) == prefix,
-        f"optimizer={{hp.optimizer}} {otherwise}.",
-    )
-
-
-def _by_decay(kind: str) -> ReadIf:
-    """Of the settings of one of Adafactor's two ways to forget."""
-    return ReadIf(
-        lambda hp: hp.optimizer_adafactor_decay_type == kind,
-        f"only optimizer_adafactor_decay_type={kind} reads it.",
-    )
-
-
 def _normalizes(hp: "HParams") -> bool:
     sequences = hp.layer_preprocess_sequence + hp.layer_postprocess_sequence
     return "n" in sequences.replace("none", "")
 
 
-_NAMED = "learning_rate_schedule={hp.learning_rate_schedule} does not read it"
-_LEGACY = _by_schedule("learning_rate", f"{_NAMED}; set learning_rate_constant.")
-_LEGACY_DECAY = _LEGACY._replace(otherwise=f"{_NAMED}; name the decay in learning_rate_schedule.")
-_CONSTANT = _by_schedule("learning_rate_constant", f"{_NAMED}; set learning_rate.")
-_WARMUP = _by_schedule("learning_rate_warmup_steps", f"{_NAMED}.")
-_BY_STEPS = _by_schedule("learning_rate_decay_steps", f"{_NAMED}.")
-_EXPONENTIAL = _by_schedule("learning_rate_decay_rate", f"{_NAMED}.")
-_COSINE = _by_schedule(
-    "learning_rate_cosine_cycle_steps", "only learning_rate_decay_scheme=cosine reads it."
-)
-_ADAM = _by_optimizer("optimizer_adam_", "does not read it")
-_ADAFACTOR = _by_optimizer("optimizer_adafactor_", "is not adafactor")
-_RELATIVE = ReadIf(
-    lambda hp: hp.self_attention_type == "dot_product_relative",
-    "only self_attention_type=dot_product_relative reads it.",
-)
-_RELATIVE_V2 = ReadIf(
-    lambda hp: False,
-    "only tensor2tensor's self_attention_type=dot_product_relative_v2 reads it, which is not here.",
-)
+def _is_relative(hp: "HParams") -> bool:
+    return hp.self_attention_type == "dot_product_relative"
+
+
+def _above_zero(rate: str) -> ReadIf:
+    return ReadIf(lambda hp: getattr(hp, rate) > 0, f"{rate} is 0.")
+
+
+def _only(name: str, value: str) -> ReadIf:
+    return ReadIf(lambda hp: getattr(hp, name) == value, f"only {name}={value} reads it.")
+
+
+def _by_schedule(name: str, instead: str = "") -> ReadIf:
+    """Of a setting that only some factors of the schedule read."""
+    otherwise = f"learning_rate_schedule={{hp.learning_rate_schedule}} does not read it{instead}."
+    return ReadIf(lambda hp: name in hp.read_by_schedule, otherwise)
+
+
+def _by_optimizer(prefix: str) -> ReadIf:
+    """Of the settings whose names begin so; an optimizer that is unknown is refused elsewhere."""
+    return ReadIf(
+        lambda hp: OPTIMIZERS.get(snake_case(hp.optimizer), prefix) == prefix,
+        "optimizer={hp.optimizer} does not read it.",
+    )
+
+
+_LEGACY = _by_schedule("learning_rate", "; set learning_rate_constant")
+_LEGACY_DECAY = _by_schedule("learning_rate", "; name the decay in learning_rate_schedule")
+_CONSTANT = _by_schedule("learning_rate_constant", "; set learning_rate")
+_WARMUP = _by_schedule("learning_rate_warmup_steps")
+_BY_STEPS = _by_schedule("learning_rate_decay_steps")
+_EXPONENTIAL = _by_schedule("learning_rate_decay_rate")
+_COSINE = _by_schedule("learning_rate_cosine_cycle_steps", ", nor its scheme if it is not cosine")
+_ADAM = _by_optimizer("optimizer_adam_")
+_ADAFACTOR = _by_optimizer("optimizer_adafactor_")
+_DECAY_ADAM = _only("optimizer_adafactor_decay_type", "adam")
+_DECAY_POW = _only("optimizer_adafactor_decay_type", "pow")
+_RELATIVE = _only("self_attention_type", "dot_product_relative")
+_RELATIVE_V2 = _only("self_attention_type", "dot_product_relative_v2")  # which is not here
 _RESTRICTED = ReadIf(
     lambda hp: hp.self_attention_type in LOCAL, "only self_attention_type=local_... reads it."
 )
@@ -207,63 +199,68 @@ _SCALED = ReadIf(
 )
 
 
-def _check_updates(optimizer: str, reads_steps: bool) -> None:
-    """Refuses what contradicts effective_batch_size: an update may be made of several batches.
-
-    `reads_steps` says whether something begins or ends at a step of a given number.
-    """
-    # As it is written: by "Adam" tensor2tensor's legacy rate is another than by "adam".
-    if optimizer not in ("adam", "multistep_adam"):
-        raise UserError(
-            "Expected optimizer=adam with effective_batch_size, which gathers the gradients of "
-            f"several batches. Received: optimizer={optimizer}. Set effective_batch_size=0."
-        )
-    if reads_steps:
-        raise UserError(
-            "Expected a learning_rate_schedule that does not read train_steps, and neither "
-            "bidirectional_steps nor subword_dropout_final_steps, with effective_batch_size, which "
-            "multiplies train_steps by the batches of an update. Received: one of these. Set "
-            "effective_batch_size=0."
-        )
+def _key_width(hp: "HParams") -> int:
+    return hp.attention_key_channels or hp.hidden_size
 
 
-def _check_transformer(hp: Any, normalizes: bool) -> None:
-    """Refuses settings of a Transformer, an `HParams`, that do not go together.
+def _value_width(hp: "HParams") -> int:
+    return hp.attention_value_channels or hp.hidden_size
 
-    `normalizes` says whether its sequences do.
-    """
-    for name in ("key", "value"):
-        width = getattr(hp, f"attention_{name}_channels") or hp.hidden_size
-        if width % hp.num_heads:
-            raise UserError(
-                f"Expected attention_{name}_channels (or hidden_size where it is 0) to be "
-                f"divisible by num_heads. Received: {width} and num_heads={hp.num_heads}."
-            )
-    relative = hp.self_attention_type == "dot_product_relative"
-    dot_products = hp.attention_score in DOT_PRODUCTS and not hp.attention_chunk_size
-    for wrong, message in (
-        (
-            hp.norm_type == "group" and normalizes,
-            "norm_type=group takes the statistics of a whole sentence: the decoder would see what "
-            "it is to predict.",
+
+# What several hparams must not be together, and what is said then; {hp.NAME} is a value.
+_CONFLICTS: tuple[tuple[Callable[["HParams"], object], str], ...] = (
+    (
+        lambda hp: (
+            (snake_case(hp.optimizer) == "multistep_adam")
+            != bool(hp.optimizer_multistep_accumulate_steps)
         ),
-        (
-            relative and not hp.max_relative_position,
-            "self_attention_type=dot_product_relative needs max_relative_position > 0; "
-            "transformer_relative uses 20.",
+        "optimizer=multistep_adam and optimizer_multistep_accumulate_steps > 0 belong together. "
+        "Received: optimizer={hp.optimizer}, optimizer_multistep_accumulate_steps="
+        "{hp.optimizer_multistep_accumulate_steps}.",
+    ),
+    (
+        # As it is written: by "Adam" tensor2tensor's legacy rate is another than by "adam".
+        lambda hp: hp.effective_batch_size and hp.optimizer not in ("adam", "multistep_adam"),
+        "Expected optimizer=adam with effective_batch_size, which gathers the gradients of several "
+        "batches. Received: optimizer={hp.optimizer}. Set effective_batch_size=0.",
+    ),
+    (
+        lambda hp: hp.effective_batch_size and hp.counts_batches,
+        "Expected a learning_rate_schedule that does not read train_steps, and neither "
+        "bidirectional_steps nor subword_dropout_final_steps, with effective_batch_size, which "
+        "multiplies train_steps by the batches of an update. Received: one of these. Set "
+        "effective_batch_size=0.",
+    ),
+)
+_CONFLICTS_OF_THE_TRANSFORMER: tuple[tuple[Callable[["HParams"], object], str], ...] = (
+    (
+        lambda hp: _key_width(hp) % hp.num_heads or _value_width(hp) % hp.num_heads,
+        "Expected attention_key_channels and attention_value_channels (or hidden_size={hp."
+        "hidden_size} where one is 0) to be divisible by num_heads. Received: "
+        "{hp.attention_key_channels}, {hp.attention_value_channels} and num_heads={hp.num_heads}.",
+    ),
+    (
+        lambda hp: hp.norm_type == "group" and _normalizes(hp),
+        "norm_type=group takes the statistics of a whole sentence: the decoder would see what it "
+        "is to predict.",
+    ),
+    (
+        lambda hp: _is_relative(hp) and not hp.max_relative_position,
+        "self_attention_type=dot_product_relative needs max_relative_position > 0; "
+        "transformer_relative uses 20.",
+    ),
+    (
+        lambda hp: (
+            _is_relative(hp) and (hp.attention_score not in DOT_PRODUCTS or hp.attention_chunk_size)
         ),
-        (
-            relative and not dot_products,
-            "self_attention_type=dot_product_relative needs an attention_score of dot products and "
-            "attention_chunk_size=0.",
-        ),
-        (
-            hp.attention_chunk_size and hp.attention_dropout,
-            "attention_chunk_size > 0 never holds the weights: set attention_dropout=0.",
-        ),
-    ):
-        if wrong:
-            raise UserError(message)
+        "self_attention_type=dot_product_relative needs an attention_score of dot products and "
+        "attention_chunk_size=0.",
+    ),
+    (
+        lambda hp: hp.attention_chunk_size and hp.attention_dropout,
+        "attention_chunk_size > 0 never holds the weights: set attention_dropout=0.",
+    ),
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -277,7 +274,7 @@ class HParams:
     # --- the model ---------------------------------------------------------------------------
     model: str = TRANSFORMER  # its name in the registry
     hidden_size: Count = 64  # D, the width of every layer's output
-    num_hidden_layers: Annotated[CountOrZero, _LAYERS] = 4  # of encoder and decoder
+    num_hidden_layers: Annotated[Count, _LAYERS] = 4  # of encoder and decoder
     num_encoder_layers: CountOrZero = 0  # 0: num_hidden_layers
     num_decoder_layers: CountOrZero = 0  # 0: num_hidden_layers
     num_heads: Count = 8  # N
@@ -360,11 +357,11 @@ class HParams:
     optimizer_adam_beta2: Annotated[Rate, _ADAM] = 0.997
     optimizer_adam_epsilon: Annotated[Positive, _ADAM] = 1e-6
     optimizer_adafactor_beta1: Annotated[Rate, _ADAFACTOR] = 0.0
-    optimizer_adafactor_beta2: Annotated[Rate, _by_decay("adam"), _ADAFACTOR] = 0.999
+    optimizer_adafactor_beta2: Annotated[Rate, _DECAY_ADAM, _ADAFACTOR] = 0.999
     optimizer_adafactor_clipping_threshold: Annotated[float, _ADAFACTOR] = 1.0
     optimizer_adafactor_decay_type: Annotated[str, one_of("pow", "adam"), _ADAFACTOR] = "pow"
     optimizer_adafactor_factored: Annotated[bool, _ADAFACTOR] = True
-    optimizer_adafactor_memory_exponent: Annotated[float, _by_decay("pow"), _ADAFACTOR] = 0.8
+    optimizer_adafactor_memory_exponent: Annotated[float, _DECAY_POW, _ADAFACTOR] = 0.8
     optimizer_adafactor_multiply_by_parameter_scale: Annotated[bool, _ADAFACTOR] = True
     # batches a step, with multistep_adam
     optimizer_multistep_accumulate_steps: CountOrZero = 0
@@ -414,22 +411,10 @@ class HParams:
     def __post_init__(self):
         fields.check_types(self)
         fields.check_rules(self)
-        if not (self.encoder_layers and self.decoder_layers):
-            raise UserError(
-                "Expected num_hidden_layers >= 1, or both num_encoder_layers and "
-                f"num_decoder_layers. Received: num_hidden_layers={self.num_hidden_layers}."
-            )
-        multistep = snake_case(self.optimizer) == "multistep_adam"
-        if multistep != bool(self.optimizer_multistep_accumulate_steps):
-            raise UserError(
-                "optimizer=multistep_adam and optimizer_multistep_accumulate_steps > 0 belong "
-                f"together. Received: optimizer={self.optimizer}, "
-                f"optimizer_multistep_accumulate_steps={self.optimizer_multistep_accumulate_steps}."
-            )
-        if self.effective_batch_size:
-            _check_updates(self.optimizer, self.counts_batches)
-        if self.model not in OPPONENTS:
-            _check_transformer(self, _normalizes(self))
+        of_the_transformer = self.model not in OPPONENTS
+        for wrong, said in _CONFLICTS + _CONFLICTS_OF_THE_TRANSFORMER * of_the_transformer:
+            if wrong(self):
+                raise UserError(said.format(hp=self))
 
     @property
     def encoder_layers(self) -> int:
