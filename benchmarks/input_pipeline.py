@@ -17,6 +17,7 @@ from t2t_repro import cli, registry
 def define_flags(f: flags.FlagValues) -> None:
     """Defines the flags."""
     cli.define_run_flags(f)
+    cli.define_task_flags(f)
     flags.DEFINE_integer("batches", 2000, "How many batches to read.", flag_values=f)
     flags.DEFINE_integer("steps", 50, "How many steps to train.", flag_values=f)
 

@@ -21,6 +21,7 @@ from t2t_repro import cli, registry
 def define_flags(f: flags.FlagValues) -> None:
     """Defines the flags."""
     cli.define_run_flags(f)
+    cli.define_task_flags(f)
     flags.DEFINE_integer("steps", 40, "Batches to measure with.", lower_bound=2, flag_values=f)
 
 

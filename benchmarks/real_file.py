@@ -40,7 +40,6 @@ Translate = Callable[[list[str]], list[str]]
 def define_flags(f: flags.FlagValues) -> None:
     """Defines the flags."""
     cli.define_run_flags(f)
-    cli.define_model_flag(f)
     flags.DEFINE_string("source", None, "The file to translate.", flag_values=f)
     flags.DEFINE_string("reference", None, "Its translation, for BLEU.", flag_values=f)
     text = 'How to decode: "name=value,name=value".'

@@ -60,6 +60,7 @@ class Cell:
 def define_flags(f: flags.FlagValues) -> None:
     """Defines the flags."""
     cli.define_run_flags(f)
+    cli.define_task_flags(f)
     flags.DEFINE_string("source", None, "The text to translate.", flag_values=f)
     flags.DEFINE_string("reference", None, "Its translation.", flag_values=f)
     text = f"Which, with commas between; default: {','.join(REGULARIZERS)}."

@@ -81,12 +81,13 @@ def run(
     argv = sys.argv[1:] if argv is None else argv
     args = flags.FlagValues()
     define_flags(args)
+    own = set(args)
     try:
         with process.handle_signals():
-            _run(name, doc, args, main, argv, positional)
+            _run(name, doc, args, own, main, argv, positional)
             sys.stdout.flush()
     except (UserError, flags.Error, OSError) as error:
-        _leave(f"{name}: error: {_one_line(error, args)}", 2)
+        _leave(f"{name}: error: {_one_line(error, own)}", 2)
     except Interrupted as stop:
         _leave(f"{name}: {stop}", stop.exit_code)
 
@@ -96,10 +97,10 @@ def _leave(text: str, code: int) -> None:
     sys.exit(code)
 
 
-def _one_line(error: Exception, args: flags.FlagValues) -> str:
+def _one_line(error: Exception, own: set[str]) -> str:
     text = str(error)
     if isinstance(error, flags.UnrecognizedFlagError):
-        near = suggest(error.flagname, set(args))
+        near = suggest(error.flagname, own)
         text = f"Unknown flag. Received: '--{error.flagname}'.{near} --help lists the flags."
     elif isinstance(error, OSError) and error.strerror:
         text = error.strerror + (f": {error.filename!r}" if error.filename is not None else "")
@@ -110,15 +111,15 @@ def _run(
     name: str,
     doc: str | None,
     args: flags.FlagValues,
+    own: set[str],
     main: Callable[[flags.FlagValues], None],
     argv: list[str],
     positional: str | None,
 ) -> None:
-    own = set(args)
     if any(arg in ("-h", "--help", "-help", "--helpfull", "--helpshort") for arg in argv):
         print(f"{(doc or name).strip()}\n\nFlags of {name}:\n{_help(args)}", flush=True)
         sys.exit(0)
-    argv = _set_inert_aside(name, argv, own)
+    inert = _define_t2t_flags(args, name)
     args.set_gnu_getopt(positional is not None)
     rest = args([name, *argv])[1:]
     if positional and rest and not args[positional].present:
@@ -128,6 +129,7 @@ def _run(
             f"Expected flags only. Received: {rest[0]!r}. Write --flag=value; {name} --help lists "
             "the flags."
         )
+    _check_inert(args, inert, name)
     _check_paths(args, own)
     for flag in own:  # a shell does not expand what stands behind --flag=
         value = args[flag].value
@@ -142,24 +144,19 @@ def _run(
     main(args)
 
 
-def define_run_flags(
-    f: flags.FlagValues, tmp_dir: str = "T2T's; not read here: there are no raw files to read."
-) -> None:
-    """Defines the flags that name a run, a problem and a configuration, as T2T's."""
+def define_run_flags(f: flags.FlagValues) -> None:
+    """Defines the flags that name a run and its data, as T2T's."""
     flags.DEFINE_string("output_dir", None, "The run directory.", flag_values=f)
-    flags.DEFINE_string("problem", None, "The problem's name (--registry_help).", flag_values=f)
-    flags.DEFINE_string("hparams_set", None, "The named configuration.", flag_values=f)
-    flags.DEFINE_string("hparams", "", 'Changes to it: "name=value,name=value".', flag_values=f)
     text = "The folder of TFRecords and vocabularies."
     flags.DEFINE_string("data_dir", None, text, flag_values=f)
-    flags.DEFINE_string("tmp_dir", "/tmp/t2t_datagen", tmp_dir, flag_values=f)
     flags.DEFINE_string("t2t_usr_dir", None, "Your own package of problems.", flag_values=f)
 
 
-def define_model_flag(f: flags.FlagValues) -> None:
-    """Defines --model, as T2T's."""
-    text = "The model's name (--registry_help); default: that of the run, or of the set."
-    flags.DEFINE_string("model", None, text, flag_values=f)
+def define_task_flags(f: flags.FlagValues) -> None:
+    """Defines the flags that name a problem and a configuration, as T2T's."""
+    flags.DEFINE_string("problem", None, "The problem's name (--registry_help).", flag_values=f)
+    flags.DEFINE_string("hparams_set", None, "The named configuration.", flag_values=f)
+    flags.DEFINE_string("hparams", "", 'Changes to it: "name=value,name=value".', flag_values=f)
 
 
 def define_request_flags(f: flags.FlagValues, request: type) -> None:
@@ -226,10 +223,15 @@ def request(args: flags.FlagValues, kind: type[Request]) -> Request:
     return kind(**values)
 
 
-def run_flags(args: flags.FlagValues) -> dict[str, Any]:
-    """Returns what the flags that define a run and a model name, as `runs.trained_run` takes it."""
-    names = ("output_dir", "data_dir", "problem", "hparams_set", "hparams", "model")
-    return {name: args[name].value for name in names}
+def run_flags(args: flags.FlagValues, folder: str = "output_dir") -> dict[str, Any]:
+    """Returns what the flags say of a trained run, as `runs.trained_run` takes it.
+
+    Args:
+        args: the parsed flags.
+        folder: the flag that names the run's.
+    """
+    names = [name for name in ("data_dir", *t2t_compat.OF_THE_RUN) if name in args]
+    return {"output_dir": args[folder].value, **{name: args[name].value for name in names}}
 
 
 def _help(args: flags.FlagValues) -> str:
@@ -260,21 +262,26 @@ def _check_paths(args: flags.FlagValues, own: set[str]) -> None:
             )
 
 
-def _set_inert_aside(name: str, argv: list[str], own: set[str]) -> list[str]:
-    """Returns `argv` without the T2T flags that mean nothing here; warns of them or refuses."""
-    kept = []
-    rest = iter(argv)
-    for arg in rest:
-        flag, _, value = arg.lstrip("-").partition("=")
-        bare = flag.removeprefix("no")
-        if not arg.startswith("-") or flag in own or bare not in t2t_compat.FLAGS:
-            kept.append(arg)
+def _define_t2t_flags(args: flags.FlagValues, name: str) -> list[str]:
+    """Defines T2T's flags that a program lacks; returns those that mean nothing to it."""
+    if name in t2t_compat.READ_A_RUN:
+        for flag in t2t_compat.OF_THE_RUN:
+            flags.DEFINE_string(flag, None, "The run's.", flag_values=args)
+    inert = [flag for flag in t2t_compat.FLAGS if flag not in args]
+    for flag in inert:
+        is_bool = t2t_compat.FLAGS[flag][0] in ("false", "true")
+        define = flags.DEFINE_bool if is_bool else flags.DEFINE_string
+        define(flag, None, t2t_compat.FLAGS[flag][1], flag_values=args)
+    return inert
+
+
+def _check_inert(args: flags.FlagValues, inert: Sequence[str], name: str) -> None:
+    """Warns of T2T's flags that mean nothing here; refuses values that would mean something."""
+    for flag in inert:
+        if not args[flag].present:
             continue
-        at_rest, reason = t2t_compat.FLAGS[bare]
-        if "=" not in arg:
-            boolean = at_rest in ("false", "true")
-            value = ("false" if flag != bare else "true") if boolean else next(rest, "")
-        if value.lower() != at_rest:
-            raise UserError(f"--{bare} is not supported: {reason}. Received: {value!r}.")
-        print(f"{name}: warning: --{bare} has no effect: {reason}.", file=sys.stderr)
-    return kept
+        at_rest, reason = t2t_compat.FLAGS[flag]
+        value = str(args[flag].value)
+        if at_rest is not None and value.lower() != at_rest:
+            raise UserError(f"--{flag} is not supported: {reason}. Received: {value!r}.")
+        print(f"{name}: warning: --{flag} has no effect: {reason}.", file=sys.stderr)

@@ -1,8 +1,8 @@
 """tensor2tensor's flags and hparams that mean nothing here: their defaults, what to do instead.
 
 One is accepted while it holds T2T's default; it then means nothing here. Any other value would
-change what T2T computes, or would seem to: refused. The hparams are those that T2T's Transformer
-sets have, of 1.15.7, and of 1.4 on for what that has no more.
+change what T2T computes, or would seem to: refused, except of a few flags that change no result.
+The hparams are those of T2T's Transformer sets, of 1.15.7, and of 1.4 on for what that has no more.
 """
 
 import ast
@@ -13,8 +13,10 @@ from typing import Any
 from t2t_repro.errors import UserError, unknown
 from t2t_repro.fields import parse_like
 
-# {why another value is refused: the flags, each with T2T's default}
+# {what to do instead: the flags, each with T2T's default; without "=": any value may stand}
 _FLAGS = {
+    "no raw files are read here": "tmp_dir",
+    "this process decodes with every checkpoint": "decoder_command",
     "t2t-trainer takes it, and a run says of which model it is": "model=transformer",
     "there is no TPU support; devices are chosen by --worker_gpu": (
         "use_tpu=false use_tpu_estimator=false cloud_tpu_name= tpu_num_shards=8 tpu_job_name= "
@@ -33,7 +35,8 @@ _FLAGS = {
     "evaluation follows each checkpoint in the same process": "eval_timeout_mins=240",
     "decode with t2t-decoder and score with t2t-bleu": "eval_run_autoregressive=false",
     "t2t-exporter writes a SavedModel of a run": (
-        "export_saved_model=false export_saved_model_api_version=1 use_guarantee_const_getter=false"
+        "export_as_tfhub=false export_saved_model=false export_saved_model_api_version=1 "
+        "use_guarantee_const_getter=false"
     ),
     "one t2t-datagen makes all files, with all cores, or on a cluster by --runner": (
         "task_id=-1 task_id_start=-1 task_id_end=-1"
@@ -57,11 +60,16 @@ _FLAGS = {
     "TensorFlow 2 has no tfdbg session": "tfdbg=false",
     "use tf.debugging.set_log_device_placement": "log_device_placement=false",
 }
-FLAGS: dict[str, tuple[str, str]] = {  # {flag: (T2T's default, why another value is refused)}
-    flag: (rest, why)
+# {flag: (T2T's default, or None where any value may stand; what to do instead)}
+FLAGS: dict[str, tuple[str | None, str]] = {
+    flag: (rest if is_held else None, why)
     for why, flags in _FLAGS.items()
-    for flag, _, rest in (each.partition("=") for each in flags.split())
+    for flag, is_held, rest in (each.partition("=") for each in flags.split())
 }
+
+# T2T's programs that read a run, and its flags that must then say what the run says.
+READ_A_RUN = frozenset("t2t-decoder t2t-eval t2t-exporter t2t-translate-all".split())
+OF_THE_RUN = ("problem", "hparams_set", "hparams", "model")
 
 # {hparam that a user's set adds to those of T2T: the set}, as far as the sets were made.
 ADDED: dict[str, str] = {}

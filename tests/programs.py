@@ -6,6 +6,7 @@ import random
 import signal
 import subprocess
 import sys
+from unittest import mock
 
 ROOT = pathlib.Path(__file__).parents[1]
 _MINUTES = 20  # that a program may take on a busy machine
@@ -71,3 +72,9 @@ def kill_and_finish(folder, command, seconds):
             kills += 1
     assert kills
     return finish(folder, command)
+
+
+def call(program, *argv):
+    """Runs a program, a module of t2t_repro/bin, in this process."""
+    with mock.patch.object(sys, "argv", [program.__name__, *argv]):
+        program.console()

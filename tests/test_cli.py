@@ -7,12 +7,12 @@ import pytest
 from absl import flags
 
 from t2t_repro import cli, fields
-from t2t_repro.bin import trainer
 from t2t_repro.errors import Interrupted, UserError
 
 
 def define_flags(f):
     cli.define_run_flags(f)
+    cli.define_task_flags(f)
     flags.DEFINE_bool("fast", False, "Go fast.", flag_values=f)
     flags.DEFINE_integer("steps", 3, "How many.", lower_bound=1, flag_values=f)
     flags.DEFINE_float("most", None, "At most.", flag_values=f)
@@ -30,15 +30,6 @@ def run(*argv, main=lambda args: None):
     except SystemExit as leave:
         return leave.code
     return 0
-
-
-def test_the_folder_of_raw_files_is_accepted_and_said_to_be_read_by_t2t_trainer_alone(capsys):
-    assert run("--tmp_dir=raw") == 0
-    run("--help")
-    assert "--tmp_dir=STRING\n      T2T's; not read here: there are" in capsys.readouterr().out
-    with pytest.raises(SystemExit):
-        cli.run("", "", trainer.define_flags, lambda args: None, ["--help"])
-    assert "--tmp_dir=STRING\n      The folder of raw files, as t2t" in capsys.readouterr().out
 
 
 def test_flags_reach_main_and_nothing_is_global():
@@ -75,6 +66,7 @@ def test_help_lists_flags_with_defaults(capsys):
         (["--source=a", "--source", "b"], "--source"),
         *((["--use_tpu"], "--use_tpu"), (["--noautotune_maximize"], "--autotune_maximize")),
         (["--eval_timeout_mins", "9"], "--eval_timeout_mins"),
+        (["--export_as_tfhub"], "--export_as_tfhub"),
         *((["--job-dir=gs://mine"], "--job-dir"), (["--decode_to_file=out"], "t2t-decoder")),
     ],
 )
@@ -93,6 +85,7 @@ def test_bad_flags_are_one_line_that_names_them(argv, name, capsys):
         ["--ps_gpu", "0"],
         ["--decode_hparams=", "--decode_from_file=", "--decode_to_file=", "--decode_reference="],
         ["--nodecode_in_memory", "--keep_timestamp=False"],
+        ["--tmp_dir=raw", "--decoder_command=any"],
     ],
 )
 def test_t2t_flags_at_rest_are_accepted_with_a_warning(argv, capsys):
@@ -105,6 +98,16 @@ def test_t2t_flags_at_rest_are_accepted_with_a_warning(argv, capsys):
 def test_xla_is_left_to_the_trainer(flag, capsys):
     assert run(flag, "--steps=4") == 2
     assert "t2t-trainer" in capsys.readouterr().err
+
+
+def test_a_run_says_what_it_is_and_t2ts_flags_may_say_it_too():
+    seen = []
+    argv = ["--output_dir=o", "--problem=p", "--model", "m", "--hparams="]
+    cli.run("t2t-decoder", "", cli.define_run_flags, lambda a: seen.append(cli.run_flags(a)), argv)
+    named = {"problem": "p", "hparams_set": None, "hparams": "", "model": "m"}
+    assert seen == [{"output_dir": "o", "data_dir": None, **named}]
+    with pytest.raises(SystemExit):
+        cli.run("t2t-show", "", cli.define_run_flags, seen.append, argv)
 
 
 @pytest.mark.parametrize(

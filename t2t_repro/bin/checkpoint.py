@@ -21,7 +21,7 @@ import sys
 
 from absl import flags
 
-from t2t_repro import cli
+from t2t_repro import cli, progress
 from t2t_repro.errors import UserError
 from t2t_repro.runs import trained_run
 
@@ -35,28 +35,23 @@ _HINTS = {
         "t2t_dir": "It is the folder to write.",
     },
 }
-_OF_ONE = {
-    "import": (
-        *("checkpoint", "optimizer_state", "ignore_hparams"),
-        *("problem", "hparams_set", "hparams", "data_dir"),
-    ),
-    "export": ("t2t_dir", "checkpoint_path"),
-}
+_OF_IMPORT = ("optimizer_state", "ignore_hparams", "problem", "hparams_set", "hparams", "data_dir")
+_OF_ONE = {"import": _OF_IMPORT, "export": ("t2t_dir",)}
 
 
 def define_flags(f: flags.FlagValues) -> None:
     """Defines t2t-checkpoint's flags."""
     flags.DEFINE_enum("action", None, list(_HINTS), "May stand alone.", flag_values=f)
     cli.define_run_flags(f)
-    text = "import: the folder of a tensor2tensor run, or the prefix of one checkpoint."
+    cli.define_task_flags(f)
+    text = "import: the folder of a tensor2tensor run, or the prefix of one checkpoint; export: a "
+    text += "ckpt-STEP folder, or a run (its newest, of RUN/best the best)."
     flags.DEFINE_string("checkpoint", None, text, flag_values=f)
     text = "import: carry the optimizer's state over, where the checkpoint has it."
     flags.DEFINE_bool("optimizer_state", True, text, flag_values=f)
     text = "import: fields of hparams.json to leave out, separated by commas."
     flags.DEFINE_list("ignore_hparams", [], text, flag_values=f)
     flags.DEFINE_string("t2t_dir", None, "export: the folder to write.", flag_values=f)
-    text = "export: a ckpt-STEP folder, or a run (its newest, of RUN/best the best)."
-    flags.DEFINE_string("checkpoint_path", None, text, flag_values=f)
 
 
 def main(args: flags.FlagValues) -> None:
@@ -64,9 +59,10 @@ def main(args: flags.FlagValues) -> None:
     if not args.action:
         raise UserError("Expected t2t-checkpoint import or t2t-checkpoint export. Received: none.")
     (other,) = _HINTS.keys() - {args.action}
-    for name in _OF_ONE[other]:
-        if args[name].present:
-            raise UserError(f"--{name} is a flag of t2t-checkpoint {other}. Leave it out.")
+    if unread := [f"--{name}" for name in _OF_ONE[other] if args[name].present]:
+        progress.on_stderr(
+            f"Warning: {', '.join(unread)} had no effect: of t2t-checkpoint {other}."
+        )
     hints = _HINTS[args.action]
     cli.check_given({name: args[name].value for name in hints}, hints)
     if args.action == "import":
@@ -76,10 +72,10 @@ def main(args: flags.FlagValues) -> None:
         t2t_runs.import_checkpoint(request, command=["t2t-checkpoint", *sys.argv[1:]])
     else:
         run = trained_run(args.output_dir)
-        run.check_checkpoint(args.checkpoint_path)
+        run.check_checkpoint(args.checkpoint)
         from t2t_repro.interop import t2t_runs
 
-        t2t_runs.export_checkpoint(run, args.t2t_dir, checkpoint=args.checkpoint_path)
+        t2t_runs.export_checkpoint(run, args.t2t_dir, checkpoint=args.checkpoint)
 
 
 console = cli.program(__name__, "t2t-checkpoint", __doc__, define_flags, main, positional="action")

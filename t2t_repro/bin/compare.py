@@ -33,6 +33,7 @@ _BLEU_SENTENCES = 200
 def define_flags(f: flags.FlagValues) -> None:
     """Defines t2t-compare's flags."""
     cli.define_run_flags(f)
+    cli.define_task_flags(f)
 
     def whole(name: str, default: int | None, text: str, least: int = 0, most=None) -> None:
         bounds = {"lower_bound": least, "upper_bound": most}

@@ -33,7 +33,6 @@ from t2t_repro.views import scores
 
 def define_flags(f: flags.FlagValues) -> None:
     cli.define_run_flags(f)
-    cli.define_model_flag(f)
     cli.define_request_flags(f, DecodeRequest)
 
 

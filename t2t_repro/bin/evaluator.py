@@ -27,7 +27,6 @@ from t2t_repro.runs import TrainedRun, trained_run
 def define_flags(f: flags.FlagValues) -> None:
     """Defines t2t-eval's flags."""
     cli.define_run_flags(f)
-    cli.define_model_flag(f)
     text = "The checkpoint: a ckpt-STEP folder, or a run (its newest, of RUN/best the best)."
     flags.DEFINE_string("checkpoint_path", None, text, flag_values=f)
     text = "Evaluate the test split instead of dev."

@@ -18,7 +18,6 @@ BLEU by it. t2t-decoder --engine=ctranslate2 --engine_dir=... decodes with it.
 from absl import flags
 
 from t2t_repro import cli
-from t2t_repro.errors import UserError
 from t2t_repro.export.forms import ExportRequest, export
 from t2t_repro.runs import trained_run
 
@@ -26,19 +25,11 @@ from t2t_repro.runs import trained_run
 def define_flags(f: flags.FlagValues) -> None:
     """Defines t2t-exporter's flags, as T2T's."""
     cli.define_run_flags(f)
-    cli.define_model_flag(f)
     cli.define_request_flags(f, ExportRequest)
-    text = "T2T's; a SavedModel is written, so it must be off."
-    flags.DEFINE_bool("export_as_tfhub", False, text, flag_values=f)
 
 
 def main(args: flags.FlagValues) -> None:
     """Exports what the flags name."""
-    if args.export_as_tfhub:
-        raise UserError(
-            "--export_as_tfhub is not supported: a SavedModel is written. Received: True. Leave it "
-            "out."
-        )
     export(trained_run(**cli.run_flags(args)), cli.request(args, ExportRequest))
 
 

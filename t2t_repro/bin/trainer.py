@@ -61,8 +61,12 @@ if TYPE_CHECKING:
 
 def define_flags(f: flags.FlagValues) -> None:
     """Defines t2t-trainer's flags, as T2T's bin/t2t_trainer.py and utils/flags.py."""
-    cli.define_run_flags(f, tmp_dir="The folder of raw files, as t2t-datagen's.")
-    cli.define_model_flag(f)
+    cli.define_run_flags(f)
+    cli.define_task_flags(f)
+    text = "The folder of raw files, as t2t-datagen's."
+    flags.DEFINE_string("tmp_dir", "/tmp/t2t_datagen", text, flag_values=f)
+    text = "The model's name (--registry_help); default: that of the run, or of the set."
+    flags.DEFINE_string("model", None, text, flag_values=f)
     define_raw_file_flags(f)
     define_vocabulary_flags(f)
     define_check_flags(f)

@@ -1,12 +1,9 @@
-"""t2t-visualize: pictures of a model: its attention, its positions, its learning rate.
+"""t2t-visualize: pictures of a trained model: its attention and its positions.
 
   t2t-visualize --output_dir=RUN --source="A dog runs on the beach."
   t2t-visualize --output_dir=RUN --source="A dog runs." --target="Ein Hund rennt."
   t2t-visualize --output_dir=RUN --explain=page.html
   t2t-visualize --output_dir=RUN --positions
-  t2t-visualize --hparams_set=transformer_base --positions
-  t2t-visualize --schedules=transformer_base_v1,transformer_base,transformer_big
-  t2t-visualize --schedules=transformer_base --hparams=learning_rate_warmup_steps=4000
 
 The first draws what every head of every layer looks at while the model writes its own translation,
 or that of --target: attention.html is a page to explore in a browser (pick layer and head, point at
@@ -19,33 +16,22 @@ becomes of it where a head, a layer, the positions, the mask or the scaling is s
 """
 
 import dataclasses
-import functools
 import json
-import os
 from pathlib import Path
 
 from absl import flags
 
-from t2t_repro import cli, progress, registry
+from t2t_repro import cli, progress
 from t2t_repro.errors import UserError
 from t2t_repro.fields import flag
 from t2t_repro.files import write_csv, write_text_atomic, writing
 from t2t_repro.runs import TrainedRun, trained_run
 
 
-@dataclasses.dataclass(frozen=True)
-class Request:
-    """What t2t-visualize is asked for: its flags, by their names.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class VisualizeRequest:
+    """The flags of t2t-visualize, but for those that name the run."""
 
-    Raises:
-        UserError: if nothing is asked for, or flags contradict each other.
-    """
-
-    output_dir: str | None
-    data_dir: str | None
-    problem: str | None
-    hparams_set: str | None
-    hparams: str
     source: str | None = flag(None, "A sentence, to draw the attention of.")
     target: str | None = flag(None, "Its translation; default: the model's own.")
     decode_hparams: str | None = flag(None, 'How to translate: "beam_size=4,alpha=0.6".')
@@ -56,87 +42,40 @@ class Request:
         None, "Write a page here that computes translations in a browser, step by step."
     )
     positions: bool = flag(False, "Draw what tells words' positions.")
-    length: int | None = flag(
-        None,
-        "How many positions; default: 100, or all that the model has learned.",
-        least=2,
-        most=10_000,
-    )
-    schedules: str | None = flag(
-        None, "Draw the learning rate of these hparam sets, with commas between."
-    )
-    last_step: int | None = flag(
-        None,
-        "The last step of --schedules; default: five times the longest warm-up, at least 1,000.",
-        least=2,
-        most=10**9,
-    )
-    visualization_dir: str | None = flag(
-        None, "Where the files go; default: RUN/visualization, or visualization without a run."
-    )
-
-    def __post_init__(self):
-        if not (self.source or self.schedules or self.positions or self.explain):
-            raise UserError(
-                'Expected something to draw: --source="a sentence", --explain=FILE, --positions or '
-                "--schedules=SET,SET. Received: none of them."
-            )
-        if self.positions and not (self.output_dir or self.hparams_set):
-            raise UserError(
-                "Expected --output_dir of a run, or --hparams_set, with --positions. Received: "
-                "neither."
-            )
-
-    @property
-    def folder(self) -> Path:
-        """The folder for the files."""
-        default = os.path.join(self.output_dir or "", "visualization")
-        return Path(self.visualization_dir or default).expanduser()
-
-    @functools.cached_property
-    def run(self) -> TrainedRun:
-        """The run in output_dir.
-
-        Raises:
-            UserError: as `trained_run`.
-        """
-        run = trained_run(
-            self.output_dir,
-            self.data_dir,
-            problem=self.problem,
-            hparams_set=self.hparams_set,
-            hparams=self.hparams,
-        )
-        run.check_transformer("pictures of its layers")
-        run.check_checkpoint(self.checkpoint_path)
-        return run
+    visualization_dir: str | None = flag(None, "Where files go; default: RUN/visualization.")
 
 
 def define_flags(f: flags.FlagValues) -> None:
     """Defines t2t-visualize's flags."""
     cli.define_run_flags(f)
-    cli.define_request_flags(f, Request)
+    cli.define_request_flags(f, VisualizeRequest)
 
 
 def main(args: flags.FlagValues) -> None:
     """Draws what the flags name."""
-    request = cli.request(args, Request)
+    request = cli.request(args, VisualizeRequest)
+    if not (request.source or request.positions or request.explain):
+        raise UserError(
+            'Expected something to draw: --source="a sentence", --explain=FILE or --positions. '
+            "Received: none of them."
+        )
+    run = trained_run(**cli.run_flags(args))
+    run.check_transformer("pictures of its layers")
+    run.check_checkpoint(request.checkpoint_path)
+    folder = Path(request.visualization_dir or run.path / "visualization").expanduser()
     written: list[Path] = []
     if request.explain:
-        written.append(explain(request, Path(request.explain).expanduser()))
-    elif request.source is not None:
-        written += attention(request, request.source)
+        written.append(explain(run, request, Path(request.explain).expanduser()))
+    elif request.source:
+        written += attention(run, request, request.source, folder)
     if request.positions:
-        written += positions(request)
-    if request.schedules is not None:
-        written += schedules(request, request.schedules)
+        written += positions(run, request, folder)
     for path in written:
         print(f"Written to {path}.")
 
 
-def explain(request: Request, path: Path) -> Path:
+def explain(run: TrainedRun, request: VisualizeRequest, path: Path) -> Path:
     """Writes the page that computes; returns its file."""
-    run = request.run
     settings = run.decode_settings(request.decode_hparams, say=progress.on_stderr)
 
     from t2t_repro import provenance
@@ -156,11 +95,9 @@ def explain(request: Request, path: Path) -> Path:
     return path
 
 
-def attention(request: Request, source: str) -> list[Path]:
+def attention(run: TrainedRun, request: VisualizeRequest, source: str, folder: Path) -> list[Path]:
     """Draws the attention of a sentence and its translation; returns the files."""
-    run, folder = request.run, request.folder
-    settings = run.decode_settings(request.decode_hparams, say=progress.on_stderr)
-    settings = settings.searching
+    settings = run.decode_settings(request.decode_hparams, say=progress.on_stderr).searching
 
     import numpy as np
 
@@ -201,57 +138,15 @@ def attention(request: Request, source: str) -> list[Path]:
     return [folder / name for name in names]
 
 
-def positions(request: Request) -> list[Path]:
-    """Draws the positions of a run's model, or the signal of an hparam set; returns the files."""
-    from t2t_repro.views import positions
+def positions(run: TrainedRun, request: VisualizeRequest, folder: Path) -> list[Path]:
+    """Draws the positions of a run's model; returns the files."""
+    from t2t_repro.views import pictures, positions
 
-    if request.output_dir:
-        model = request.run.model(request.checkpoint_path, say=progress.on_stderr)
-        signals = positions.of_model(model, request.length)
-    else:
-        assert request.hparams_set  # or it would have been refused
-        hparams = registry.get_hparams(request.hparams_set, request.hparams)
-        if hparams.pos != "timing":
-            raise UserError(
-                f"Expected an hparam set with pos=timing. Received: pos={hparams.pos}, whose "
-                "positions only a trained model has. Give --output_dir of a run."
-            )
-        length = request.length or positions.LENGTH
-        signals = {"sinusoids": positions.sinusoids(length, hparams.hidden_size)}
-    return _draw(
-        request.folder / "positions", positions.picture(signals), positions.rows(signals), ".6f"
-    )
-
-
-def schedules(request: Request, names: str) -> list[Path]:
-    """Draws the learning rates of hparam sets, with commas between; returns the files."""
-    stripped = filter(None, map(str.strip, names.split(",")))
-    sets = {name: registry.get_hparams(name, request.hparams) for name in stripped}
-    if not sets:
-        raise UserError(
-            f'Expected --schedules="set,set". Received: {names!r}. t2t-trainer --registry_help '
-            "lists the hparam sets."
-        )
-    from t2t_repro.views import schedules
-
-    at = schedules.steps(sets, request.last_step)
-    rates = schedules.rates(sets, at)
-    written = _draw(
-        request.folder / "schedules", schedules.picture(at, rates), schedules.rows(at, rates), ".8g"
-    )
-    for name, values in rates.items():
-        top = int(values.argmax())
-        print(f"{name}: {values[top]:.3e} at step {at[top]}, {values[-1]:.3e} at step {at[-1]}")
-    return written
-
-
-def _draw(path: Path, figure, rows: list[list], floats: str) -> list[Path]:
-    """Writes a picture and its numbers under a name; returns both files."""
-    from t2t_repro.views import pictures
-
-    pictures.save(figure, path.with_suffix(".png"))
-    write_csv(path.with_suffix(".csv"), rows, floats)
-    return [path.with_suffix(".png"), path.with_suffix(".csv")]
+    signals = positions.of_model(run.model(request.checkpoint_path, say=progress.on_stderr))
+    paths = [folder / "positions.png", folder / "positions.csv"]
+    pictures.save(positions.picture(signals), paths[0])
+    write_csv(paths[1], positions.rows(signals), ".6f")
+    return paths
 
 
 console = cli.program(__name__, "t2t-visualize", __doc__, define_flags, main)

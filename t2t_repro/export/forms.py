@@ -34,6 +34,7 @@ FORMS = {
 }
 # The decode hparams that an export keeps, in its graph or provenance.json.
 SETTINGS = ("beam_size", "alpha", "extra_length", "max_input_size")
+_SAMPLES = 500  # sentences of the dev split that say what is lost
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -59,9 +60,6 @@ class ExportRequest:
         None,
         "Refuse a quantized model whose translations lose more BLEU than this on the dev split.",
         least=0.0,
-    )
-    gate_samples: int = flag(
-        500, "How many sentences of the dev split say how much BLEU is lost.", least=1
     )
     t2t_serving: bool = flag(
         False,
@@ -184,7 +182,7 @@ def _examples(
 
     try:
         found = pipeline.read_split(run.problem, Split.EVAL, run.data_dir)
-        return list(itertools.islice(found, request.gate_samples))
+        return list(itertools.islice(found, _SAMPLES))
     except UserError as error:
         if request.max_bleu_drop is not None:
             raise

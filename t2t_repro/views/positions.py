@@ -13,36 +13,29 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-LENGTH = 100  # positions that a picture shows where nobody says how many
+LENGTH = 100  # positions that a picture shows
 
 
-def of_model(model: Transformer, length: int | None) -> dict[str, np.ndarray]:
+def of_model(model: Transformer) -> dict[str, np.ndarray]:
     """Returns what a model adds to its words: {"sinusoids"} or {"inputs", "targets"}, (L, D).
 
-    Args:
-        model: a trained one.
-        length: how many positions, L, at most as many as it has learned; None: LENGTH.
+    L is LENGTH, or as many as the model has learned, if they are fewer.
 
     Raises:
         UserError: if it adds nothing.
     """
     width = model.hparams.hidden_size
     if model.hparams.pos == "timing":
-        return {"sinusoids": sinusoids(length or LENGTH, width)}
+        return {"sinusoids": _added_by(SinusoidalPositions(), LENGTH, width)}
     most = model.learned_positions
     if most is None:
         raise UserError(
             "Expected a model that adds positions to its words. Received: hparam "
             f"pos={model.hparams.pos}. Leave --positions out."
         )
-    length = min(length or LENGTH, most)
+    length = min(LENGTH, most)
     layers = {"inputs": model.inputs_position, "targets": model.targets_position}
     return {name: _added_by(layer, length, width) for name, layer in layers.items()}
-
-
-def sinusoids(length: int, width: int) -> np.ndarray:
-    """Returns the signal of the first positions: float32 (L, D)."""
-    return _added_by(SinusoidalPositions(), length, width)
 
 
 def picture(signals: dict[str, np.ndarray]) -> "Figure":

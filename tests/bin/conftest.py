@@ -1,10 +1,10 @@
 import pytest
 
-from t2t_repro import cli
 from t2t_repro.bin import quickstart, trainer
 from t2t_repro.training import devices, experiment, plan
 from t2t_repro.training.devices import Devices
 from t2t_repro.training.plan import Machine
+from tests import programs
 
 
 @pytest.fixture
@@ -49,11 +49,12 @@ def on(monkeypatch, tmp_path):
 
 @pytest.fixture
 def refused(capsys):
-    """Calls t2t-trainer with flags that it refuses; returns what it says."""
+    """Calls a program with flags that it refuses; returns what it says."""
 
-    def call(*argv):
+    def call(program, *argv):
+        capsys.readouterr()
         with pytest.raises(SystemExit) as stopped:
-            cli.run("t2t-trainer", trainer.__doc__, trainer.define_flags, trainer.main, list(argv))
+            programs.call(program, *argv)
         assert stopped.value.code == 2
         return capsys.readouterr()
 

@@ -26,7 +26,7 @@ def run(*argv):
 
 def test_the_users_line_on_two_cores_stops_with_one_suggestion(on, refused):
     begun = on(TWO_CORES)
-    said = refused("--hparams_set=transformer_big")
+    said = refused(trainer, "--hparams_set=transformer_big")
     assert not begun and not pathlib.Path("t2t_runs").exists()
     assert said.out.startswith("transformer_big on translate_ende_wmt14:\n")
     for part in (
@@ -122,7 +122,7 @@ def test_on_a_machine_that_can_it_trains_wmt14_with_the_settings_of_the_set(
 )
 def test_what_it_lacks(on, refused, lacking, free, message, suggested):
     begun = on(dataclasses.replace(EIGHT, **lacking), free)
-    error = refused("--hparams_set=transformer_big").err
+    error = refused(trainer, "--hparams_set=transformer_big").err
     assert re.search(message, error) and suggested in error and not begun
 
 
@@ -193,7 +193,7 @@ def test_what_the_user_counts_are_updates_and_a_run_goes_on_with_its_batches(on,
         hparams = dataclasses.replace(resumed.config.hparams, train_steps=280)
         assert hparams == request.config.hparams
     on(TWO_CORES)
-    error = refused("--output_dir=run", "--generate_data").err
+    error = refused(trainer, "--output_dir=run", "--generate_data").err
     assert "Expected as many devices as run was begun on" in error
 
 
@@ -201,7 +201,7 @@ def test_data_that_nothing_makes_are_asked_for_as_ever(on, refused):
     on(TWO_CORES)
     flags = ("--problem=translate_ende_wmt14", "--hparams_set=transformer_big", "--data_dir=none")
     (pathlib.Path("none")).mkdir()
-    error = refused(*flags, "--output_dir=run").err
+    error = refused(trainer, *flags, "--output_dir=run").err
     assert "t2t-datagen --problem=translate_ende_wmt14" in error
     shutil.rmtree("none")
 

@@ -19,7 +19,7 @@ def test_own_text_that_is_not_there(on, refused, tmp_path):
     begun = on(EIGHT)
     (tmp_path / "raw").mkdir()
     (tmp_path / "raw" / "inputs.eval.txt.gz").touch()
-    said = refused(line, "--tmp_dir=raw")
+    said = refused(trainer, line, "--tmp_dir=raw")
     lacks = "raw lacks inputs.train.txt, targets.train.txt, targets.eval.txt"
     assert lacks in said.out and lacks in said.err
     assert "--train_source=FILE --train_target=FILE2" in said.err
@@ -52,7 +52,7 @@ def test_own_text_that_is_not_there(on, refused, tmp_path):
 )
 def test_what_flags_name_must_be_there(on, refused, tmp_path, given, message, plan):
     begun = on(EIGHT)
-    said = refused(*given, *plan)
+    said = refused(trainer, *given, *plan)
     assert message in said.err and not said.out and not begun
     assert list(tmp_path.iterdir()) == []
 
@@ -74,7 +74,7 @@ def test_files_that_are_made_need_no_raw_ones(tmp_path):
 
 def test_a_parser_without_a_treebank(on, refused, tmp_path):
     begun = on(EIGHT)
-    error = refused("--hparams_set=paper_parsing_wsj", "--tmp_dir=none").err
+    error = refused(trainer, "--hparams_set=paper_parsing_wsj", "--tmp_dir=none").err
     assert "lacks wsjTrain.trees, wsjEval.trees, wsjTest.trees, which cannot be" in error
     assert "--treebank_dir=FOLDER" in error
     assert not begun
