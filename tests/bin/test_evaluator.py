@@ -62,13 +62,13 @@ def test_a_checkpoint_of_another_run_has_a_result_of_its_own(trained, tmp_path):
         shutil.copytree(trained.checkpoints_dir, other.checkpoints_dir)
         call(
             evaluator,
-            f"--output_dir={trained.path}",
+            flag,
             f"--checkpoint_path={other.checkpoints_dir / 'ckpt-5'}",
         )
     shutil.copytree(trained.checkpoints_dir, tmp_path / "flat")
     call(
         evaluator,
-        f"--output_dir={trained.path}",
+        flag,
         f"--checkpoint_path={tmp_path / 'flat' / 'ckpt-5'}",
     )
     names = sorted(path.name for path in trained.path.glob("eval-dev-5*.json"))
