@@ -19,9 +19,9 @@
 
 # %%
 # %matplotlib inline
-from t2t_repro import quiet
+from t2t_repro import imports
 
-quiet.tensorflow()  # no lines about oneDNN and CUDA
+imports.quiet_tensorflow()  # no lines about oneDNN and CUDA
 
 # %%
 import dataclasses

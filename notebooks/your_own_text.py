@@ -18,9 +18,9 @@
 # no download, and `pip install -e '.[server]'` for the last part.
 
 # %%
-from t2t_repro import quiet
+from t2t_repro import imports
 
-quiet.tensorflow()  # no lines about oneDNN and CUDA
+imports.quiet_tensorflow()  # no lines about oneDNN and CUDA
 
 # %%
 import contextlib

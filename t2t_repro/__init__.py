@@ -9,7 +9,7 @@ needs them is used; `keras.saving.load_model` knows this package's classes all t
 import importlib
 from typing import TYPE_CHECKING
 
-from t2t_repro import serializable
+from t2t_repro import imports
 from t2t_repro.registry import get_hparams, get_problem
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ _HEAVY = {
     "load": "runs",
 }
 
-serializable.register()
+imports.register_classes()
 
 
 def __getattr__(name):

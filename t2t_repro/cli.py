@@ -13,7 +13,7 @@ from typing import Any, TypeVar, cast
 
 from absl import flags
 
-from t2t_repro import process, quiet, t2t_compat
+from t2t_repro import imports, process, t2t_compat
 from t2t_repro.errors import Interrupted, UserError, suggest, unset
 from t2t_repro.fields import flags_of
 
@@ -135,7 +135,7 @@ def _run(
         value = args[flag].value
         if isinstance(value, str) and value.startswith("~/"):
             args[flag].value = os.path.expanduser(value)
-    quiet.tensorflow()
+    imports.quiet_tensorflow()
     process.limit_threads()
     if "t2t_usr_dir" in own and args.t2t_usr_dir:
         from t2t_repro.interop import usr_dir

@@ -8,8 +8,6 @@ import hashlib
 import os
 import pathlib
 import shutil
-import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
@@ -17,7 +15,6 @@ from typing import Any, TypeVar
 from t2t_repro.errors import UserError
 
 INCOMPLETE = ".incomplete"  # behind the name of a file that is being written
-_STREAMS = {"/dev/stdout": 1, "/dev/stderr": 2}
 _PAUSE = 10  # seconds between two looks
 _Paths = Mapping[str, str | os.PathLike | None]
 Item = TypeVar("Item")
@@ -34,7 +31,7 @@ def writing(path: str | os.PathLike, mode: str = "w") -> Iterator[Any]:
     """
     text: dict[str, Any] = {} if "b" in mode else {"encoding": "utf-8", "newline": "\n"}
     if is_stream(path):
-        with naming(path), _open_stream(path, mode, **text) as file:
+        with naming(path), open(path, mode, **text) as file:
             yield file
         return
     path = behind_links(path)
@@ -52,51 +49,28 @@ def writing(path: str | os.PathLike, mode: str = "w") -> Iterator[Any]:
 
 
 def is_stream(path: str | os.PathLike) -> bool:
-    """Returns whether what is written to `path` passes through it: a device, a pipe, stdout."""
-    path = os.fspath(path)
-    return path in _STREAMS or (
-        os.path.exists(path) and not (os.path.isfile(path) or os.path.isdir(path))
-    )
+    """Returns whether what is written to `path` passes through it: a device or a pipe."""
+    return os.path.exists(path) and not (os.path.isfile(path) or os.path.isdir(path))
 
 
 def check_file(flag: str, path: str | os.PathLike) -> None:
-    """Refuses what is no file, or can be read but once.
+    """Refuses what is no file that can be read more than once.
 
     Args:
         flag: what names it, such as "--source".
         path: the file.
 
     Raises:
-        FileNotFoundError: if there is nothing.
-        UserError: if it is a folder, a pipe or a device.
+        UserError: naming both.
     """
-    if os.path.isfile(path):
-        return
-    if not os.path.exists(path):
-        raise FileNotFoundError(errno.ENOENT, "No such file", os.fspath(path))
-    if os.path.isdir(path):
-        raise UserError(
-            f"Expected {flag} to be a file. Received: {os.fspath(path)}, a folder. Name one of its "
-            "files."
-        )
-    raise UserError(
-        f"Expected {flag} to be a file, which is read more than once. Received: "
-        f"{os.fspath(path)}, a pipe or a device. Write a file first."
-    )
+    if not os.path.isfile(path):
+        received = "which is no file" if os.path.exists(path) else "and there is no such file"
+        raise UserError(f"Expected {flag} to be a file. Received: {os.fspath(path)}, {received}.")
 
 
 def behind_links(path: str | os.PathLike) -> pathlib.Path:
     """Returns what a link names in the end, which need not exist; any other path as it is."""
     return pathlib.Path(os.path.realpath(path) if os.path.islink(path) else path)
-
-
-def _open_stream(path: str | os.PathLike, mode: str, **text: Any) -> Any:
-    number = _STREAMS.get(os.fspath(path))
-    if number is None:
-        return open(path, mode, **text)
-    # Opened by its name, a file behind it would be cut, and written from its start.
-    sys.stdout.flush()
-    return open(os.dup(number), mode, **text)
 
 
 @contextlib.contextmanager
@@ -194,19 +168,14 @@ def write_csv(
             becomes an empty field.
         floats: how to format a float, such as ".6g"; "": with all its digits.
         end: that of a line.
-
-    Raises:
-        ValueError: on a row with another name than the first.
     """
-    names: Sequence = list(rows[0]) if rows else []
+    table: Sequence = rows
+    if rows and isinstance(rows[0], Mapping):
+        table = [list(rows[0]), *(list(row.values()) for row in rows if isinstance(row, Mapping))]
     with writing(path) as file:
-        table = csv.DictWriter(file, names, lineterminator=end)
-        table.writeheader()
-        for row in rows if rows and isinstance(rows[0], Mapping) else rows[1:]:
-            named = row if isinstance(row, Mapping) else dict(zip(names, row, strict=True))
-            table.writerow(
-                {k: format(v, floats) if isinstance(v, float) else v for k, v in named.items()}
-            )
+        csv.writer(file, lineterminator=end).writerows(
+            [format(v, floats) if isinstance(v, float) else v for v in row] for row in table
+        )
 
 
 @contextlib.contextmanager
@@ -235,16 +204,14 @@ def locked(folders: Iterable[str | os.PathLike], report: Callable[[str], None]) 
         yield
 
 
-def check_outputs(outputs: _Paths, inputs: _Paths, *, folders: bool = False) -> None:
+def check_outputs(outputs: _Paths, inputs: _Paths) -> None:
     """Refuses, before the work, outputs that would destroy what is read, or each other.
 
     Files are compared by what they are, whatever links and names lead to them.
 
     Args:
-        outputs: {what names it, such as "--json_file": a file that is to be written, or None}.
-            A folder where a file is to be written is refused.
+        outputs: {what names it, such as "--json_file": what is to be written, or None}.
         inputs: {what names it: a file that is read, or a folder of them, or None}.
-        folders: whether what is to be written is folders.
 
     Raises:
         UserError: if an output is an input, or in a folder of them, or another output.
@@ -253,8 +220,6 @@ def check_outputs(outputs: _Paths, inputs: _Paths, *, folders: bool = False) -> 
     for name, path in outputs.items():
         if path is None or (is_stream(path) and not os.path.isfile(path)):
             continue
-        if not folders and os.path.isdir(path):
-            raise UserError(f"Expected {name} to be a file. Received: the folder {path}.")
         for other, there in taken.items():
             if _same(path, there):
                 raise UserError(
@@ -262,29 +227,6 @@ def check_outputs(outputs: _Paths, inputs: _Paths, *, folders: bool = False) -> 
                     f"{there}. Name another."
                 )
         taken[name] = path
-
-
-def check_room(folder: str | os.PathLike, size: int = 1) -> None:
-    """Tries whether files can be written into a folder, or into the one that it would be made in.
-
-    Args:
-        folder: it, which need not exist.
-        size: bytes that there must be room for.
-
-    Raises:
-        OSError: if not, naming the folder.
-    """
-    if os.path.exists(folder) and not os.path.isdir(folder):
-        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), os.fspath(folder))
-    path = pathlib.Path(folder).absolute()
-    there = next(each for each in (path, *path.parents) if each.exists())
-    try:
-        with tempfile.TemporaryFile(dir=os.fspath(there)) as file:
-            file.write(bytes(size))
-            file.flush()
-    except OSError as error:
-        error.filename = os.fspath(folder)  # not that of a file which nobody named
-        raise
 
 
 def _same(output: str | os.PathLike, there: str | os.PathLike) -> bool:

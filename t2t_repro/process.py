@@ -29,7 +29,7 @@ import types
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from t2t_repro import quiet
+from t2t_repro import imports
 from t2t_repro.errors import Interrupted, UserError
 
 SPAWN = multiprocessing.get_context("spawn")
@@ -292,7 +292,7 @@ def _begin_child() -> None:
 
 def _work(writer: Any, log: pathlib.Path, function: Callable, arguments: tuple) -> None:
     _begin_child()
-    quiet.tensorflow()
+    imports.quiet_tensorflow()
     with open(log, "ab", buffering=0) as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)

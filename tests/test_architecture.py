@@ -17,7 +17,7 @@ PACKAGE = "t2t_repro"
 FLOORS = (
     {
         *("config", "registry", "errors", "files", "run_directory", "progress", "process"),
-        *("schema", "page_policy", "fields", "stages", "quiet", "imports", "serializable"),
+        *("schema", "page_policy", "fields", "stages", "imports"),
         "t2t_compat",
     },
     {"layers", "text"},

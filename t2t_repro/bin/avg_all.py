@@ -32,7 +32,7 @@ from t2t_repro import cli
 from t2t_repro.decoding import tune
 from t2t_repro.errors import UserError
 from t2t_repro.fields import flag, flags_of
-from t2t_repro.files import appearing, check_room
+from t2t_repro.files import appearing
 from t2t_repro.run_directory import TUNED, RunDirectory, usr_dir_flag
 from t2t_repro.runs import trained_run
 
@@ -120,7 +120,6 @@ def average_all(
     if run.path.resolve() == out.path.resolve():
         raise UserError(f"Expected --output_dir to be another folder. Received: {run.path} twice.")
     _check_free(run, out, n)
-    check_room(out.path)
     written: list[pathlib.Path] = []
     seen: list[pathlib.Path] = []
 

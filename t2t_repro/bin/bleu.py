@@ -19,7 +19,7 @@ from absl import flags
 
 from t2t_repro import cli
 from t2t_repro.errors import UserError
-from t2t_repro.files import check_file, check_outputs, check_room, write_text_atomic
+from t2t_repro.files import check_file, check_outputs, write_text_atomic
 from t2t_repro.scoring.bleu import score
 from t2t_repro.scoring.files import files_by_step, lines_of
 from t2t_repro.scoring.significance import paired
@@ -63,8 +63,6 @@ def main(args: flags.FlagValues) -> None:
     check_outputs(outputs, inputs)
     if args.translations_dir is not None:
         check_file("--reference", args.reference)  # read for each translation
-    if args.event_dir:
-        check_room(args.event_dir)
     report: dict | list
     if args.translation is not None:
         lines, references = lines_of(args.translation, args.reference)

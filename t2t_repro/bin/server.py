@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from absl import flags
 
-from t2t_repro import cli, quiet
+from t2t_repro import cli, imports
 from t2t_repro.errors import UserError
 from t2t_repro.problem import Problem
 
@@ -74,7 +74,7 @@ def open_engine(folder: pathlib.Path, problem: Problem, *, searches: int) -> "En
         UserError: if CTranslate2 cannot be had or cannot compute the model, or a CTranslate2 model
             has another vocabulary than that which lies with it.
     """
-    quiet.tensorflow()
+    imports.quiet_tensorflow()
     from t2t_repro.export import ctranslate2
     from t2t_repro.process import available_cores
 

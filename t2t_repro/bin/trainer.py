@@ -38,7 +38,6 @@ from t2t_repro.bin.data_flags import (
 )
 from t2t_repro.errors import UserError
 from t2t_repro.fields import flags_of
-from t2t_repro.files import check_room
 from t2t_repro.problem import Problem, check_text
 from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.runs import trained_run
@@ -158,8 +157,6 @@ def main(args: flags.FlagValues) -> None:
             check_finish(request)
         request.check()
         plans = request.foresight is not None and request.foresight.plan
-        if not plans:
-            check_room(request.run.path)
         check_tables(request)
         from t2t_repro.provenance import write_of_run
         from t2t_repro.training import experiment

@@ -8,7 +8,7 @@ import signal
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
-from t2t_repro import process, quiet
+from t2t_repro import imports, process
 from t2t_repro.errors import UserError
 
 _AHEAD = 2  # blocks given to each process before the first result is needed
@@ -97,7 +97,7 @@ def _begin() -> None:
     """Runs first in each process: Ctrl-C is the parent's, and without it there is no work."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     process.end_with_parent()
-    quiet.tensorflow()
+    imports.quiet_tensorflow()
 
 
 def _work(job: int, function: Callable, block: Any) -> Any:

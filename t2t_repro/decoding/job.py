@@ -11,7 +11,7 @@ from t2t_repro.decoding.output_files import best_translations, output_name, side
 from t2t_repro.decoding.request import DecodeRequest
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
-from t2t_repro.files import check_outputs, check_room, is_stream, write_text_atomic
+from t2t_repro.files import check_outputs, is_stream, write_text_atomic
 from t2t_repro.problem import OutputType
 from t2t_repro.text import raw
 
@@ -49,9 +49,6 @@ class DecodeJob:
             say(f"Warning: {', '.join(unread)} has no effect here.")
         job = cls(request, settings, run)
         check_outputs(job._outputs(), request.inputs)
-        for path in job._outputs().values():
-            if path and not is_stream(path):
-                check_room(os.path.dirname(os.path.realpath(path)))
         job.check_reference()
         return job
 

@@ -24,7 +24,6 @@ from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.decoding.tuned import Beams, TunedDecoding, Weights
 from t2t_repro.errors import UserError
 from t2t_repro.fields import flag
-from t2t_repro.files import check_room
 from t2t_repro.problem import check_text
 from t2t_repro.progress import took
 from t2t_repro.run_directory import PROVENANCE, TUNED, RunDirectory
@@ -95,7 +94,6 @@ def check(run: Any, out: RunDirectory) -> None:
     from t2t_repro.training import averaging
 
     averaging.check_free(run.directory, out)
-    check_room(out.path)
 
 
 def tune(

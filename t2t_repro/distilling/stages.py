@@ -125,7 +125,7 @@ def check(request: DistillRequest, teacher: TrainedRun) -> list[str]:
     if request.reverse_teacher:
         inputs["--reverse_teacher"] = request.reverse_teacher
     inputs |= {f"the text {path}": path for path in request.texts}
-    check_outputs({"--output_dir": request.output_dir}, inputs, folders=True)
+    check_outputs({"--output_dir": request.output_dir}, inputs)
     vocabularies = teacher.vocabularies
     # A reversed problem's files are those of the forward one.
     if learned.was_reversed != bool(request.back_translate):

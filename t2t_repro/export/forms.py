@@ -23,7 +23,7 @@ from t2t_repro import fields
 from t2t_repro.decoding.settings import OF_OUTPUT, DecodeHParams
 from t2t_repro.errors import UserError
 from t2t_repro.fields import flag
-from t2t_repro.files import check_new_folder, check_room, naming, writing_folder
+from t2t_repro.files import check_new_folder, naming, writing_folder
 from t2t_repro.problem import Split
 from t2t_repro.progress import on_stderr
 from t2t_repro.runs import TrainedRun
@@ -125,7 +125,6 @@ def export(
     name += "" if request.quantize == "float32" else f"-{request.quantize}"
     path = pathlib.Path(request.export_dir or run.path / "export" / name).expanduser()
     check_new_folder(path)
-    check_room(path.parent)
     form = form_of(request.format)
     form.check(request)
     examples = _examples(run, request, say)

@@ -8,7 +8,7 @@ import pathlib
 from collections.abc import Sequence
 from typing import Any
 
-from t2t_repro import quiet, schema
+from t2t_repro import imports, schema
 from t2t_repro.decoding.settings import FILLER, LONGEST_INPUT
 from t2t_repro.errors import UserError
 
@@ -83,7 +83,7 @@ class ExportedModel:
 
     def __init__(self, path: str | os.PathLike):
         folder = find(path)
-        quiet.tensorflow()
+        imports.quiet_tensorflow()
         import tensorflow as tf
         import tensorflow_text  # noqa: F401  its operations are in the graph
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeAlias, cast
 
-from t2t_repro import provenance, quiet, registry
+from t2t_repro import imports, provenance, registry
 from t2t_repro.corpora.checks.languages import load_identifier
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
@@ -111,7 +111,7 @@ def searches(max_batch_size: int) -> int:
 
     To be called before anything is loaded.
     """
-    quiet.tensorflow()
+    imports.quiet_tensorflow()
     from t2t_repro.decoding.program import share_cores
 
     return share_cores(max_batch_size * _BEAMS)

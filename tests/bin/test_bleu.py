@@ -139,9 +139,7 @@ def test_refused(arguments, named, capsys):
 def test_events_and_references_that_cannot_be_are_refused_before_the_work(files, capsys):
     where = f"--translations_dir={files / 'translations'}"
     for flags, message in [
-        ([f"--reference={files / 'ref'}", f"--event_dir={files / 'ref'}"], "/ref'"),
-        ([f"--reference={files / 'ref'}", "--event_dir=/proc/self"], "'/proc/self'"),
-        ([f"--reference={os.devnull}"], "to be a file, which is read more than once. Received: "),
+        ([f"--reference={os.devnull}"], "/dev/null"),
         (
             [f"--reference={files / 'ref'}", f"--translations_dir={files / 'ref'}"],
             "which is a file. Name its folder.",

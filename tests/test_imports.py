@@ -1,19 +1,21 @@
-"""What TensorFlow says of itself as it is loaded does not reach the terminal; all else does."""
+"""TensorFlow is loaded in silence, and Keras finds the package's classes by name."""
 
 import logging
 import os
+import pkgutil
 import subprocess
 import sys
 
+import keras
 import pytest
 
-from t2t_repro import quiet
+import t2t_repro
+from t2t_repro import imports
 
 NOISE = (
     b"WARNING: All log messages before absl::InitializeLog() is called are written to STDERR\n",
     b"I0000 00:00:1795324844.389523   16956 port.cc:153] oneDNN custom operations are on.\n",
     b"W0000 00:00:1795324844.389523   16956 gpu_device.cc:2344] Cannot dlopen some libraries\n",
-    b"2026-01-02 03:04:05.678901: I tensorflow/core/util/port.cc:153] oneDNN\n",
     b"To enable the following instructions: AVX2 FMA, in other operations, rebuild\n",
     b"E0000 00:00:1795.38  169 cuda_dnn.cc:8310] Unable to register cuDNN factory: Attempting\n",
 )
@@ -28,20 +30,20 @@ KEPT = (
 
 @pytest.mark.parametrize("line", NOISE)
 def test_noise(line):
-    assert quiet.is_noise(line)
+    assert imports.is_noise(line)
 
 
 @pytest.mark.parametrize("line", KEPT)
 def test_what_is_passed_on(line):
-    assert not quiet.is_noise(line)
+    assert not imports.is_noise(line)
 
 
 @pytest.mark.parametrize("level, kept", [("2", False), ("0", True)])
 def test_advice_against_compiling_for_each_shape_is_for_who_asks(monkeypatch, level, kept):
-    monkeypatch.setenv(quiet.VARIABLE, level)
+    monkeypatch.setenv(imports.VARIABLE, level)
     log = logging.getLogger("tensorflow")
     monkeypatch.setattr(log, "filters", [])
-    quiet.tensorflow()
+    imports.quiet_tensorflow()
     advice = "5 out of the last 5 calls to %s triggered tf.function retracing. Tracing is"
     for text, passes in ((advice, kept), ("Gradients do not exist for %s", True)):
         record = log.makeRecord("tensorflow", logging.WARNING, "f", 1, text, ("x",), None)
@@ -50,14 +52,14 @@ def test_advice_against_compiling_for_each_shape_is_for_who_asks(monkeypatch, le
 
 def test_cuda_that_is_not_there_is_an_error_only_beside_a_gpu(monkeypatch, tmp_path):
     line = b"E0000 00:00:179.16  169 cuda_platform.cc:52] failed call to cuInit: INTERNAL: CUDA\n"
-    monkeypatch.setattr(quiet, "_DEV", tmp_path)
-    assert quiet.is_noise(line)
+    monkeypatch.setattr(imports, "_DEV", tmp_path)
+    assert imports.is_noise(line)
     (tmp_path / "nvidia0").touch()
-    assert not quiet.is_noise(line)
+    assert not imports.is_noise(line)
 
 
 def test_the_filter_takes_the_noise_alone_and_ends(capfd):
-    with quiet.filtered():
+    with imports.filtered():
         for line in (*NOISE, *KEPT):
             os.write(2, line)
     os.write(2, b"\n" + NOISE[0])
@@ -67,9 +69,9 @@ def test_the_filter_takes_the_noise_alone_and_ends(capfd):
 def program(folder, tensorflow: str, **environment) -> subprocess.CompletedProcess:
     """Runs a program that loads a TensorFlow of ours."""
     (folder / "tensorflow.py").write_text(tensorflow)
-    code = "from t2t_repro import quiet; quiet.tensorflow(); import tensorflow as t; print(t.done)"
+    code = "from t2t_repro import imports as i; i.quiet_tensorflow(); import tensorflow as t"
     return subprocess.run(
-        [sys.executable, "-c", code],
+        [sys.executable, "-c", f"{code}; print(t.done)"],
         env=os.environ | {"PYTHONPATH": f"{folder}:{os.getcwd()}"} | environment,
         capture_output=True,
         timeout=60,
@@ -98,7 +100,7 @@ def test_who_asks_for_its_words_gets_them(tmp_path):
 
 def started(module, *flags) -> subprocess.CompletedProcess:
     """Runs a program that loads TensorFlow."""
-    environment = {k: v for k, v in os.environ.items() if k != quiet.VARIABLE}
+    environment = {k: v for k, v in os.environ.items() if k != imports.VARIABLE}
     command = [sys.executable, "-m", module, *flags]
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
 
@@ -135,3 +137,56 @@ def test_a_search_has_nothing_of_which_onednn_complains(tmp_path):
     ended = started("t2t_repro.bin.decoder", f"--output_dir={run.path}", *files)
     assert ended.returncode == 0 and (tmp_path / "out").exists()
     assert "oneDNN" not in ended.stderr
+
+
+LOAD = """
+import sys
+import t2t_repro
+assert "keras" not in sys.modules and "numpy" not in sys.modules
+import keras
+for path in sys.argv[1:]:
+    model = keras.saving.load_model(path)
+    print(type(model) is t2t_repro.Transformer, model.compiled, model.count_params())
+"""
+
+
+def all_modules():
+    for package in ("layers", "models", "training"):
+        path = os.path.join(os.path.dirname(t2t_repro.__file__), package)
+        for module in pkgutil.iter_modules([path]):
+            yield f"t2t_repro.{package}.{module.name}"
+
+
+def test_every_class_is_listed():
+    for name in all_modules():
+        if not name.endswith("jax_step"):
+            __import__(name)
+    found: dict[str, set[str]] = {}
+    for name, known in keras.saving.get_custom_objects().items():
+        module = getattr(known, "__module__", "")
+        if name.startswith("t2t_repro>") and module.startswith("t2t_repro."):
+            if isinstance(known, type) and not known.__name__.startswith("_"):
+                found.setdefault(module.removeprefix("t2t_repro."), set()).add(known.__name__)
+    listed = {module: set(names.split()) for module, names in imports.CLASSES.items()}
+    assert {module: names for module, names in found.items() if module in listed} == listed
+    assert not set(found) - set(listed)
+
+
+@pytest.mark.slow
+def test_load_model_in_a_new_process(tmp_path):
+    from t2t_repro.training import optimizers
+
+    hparams = t2t_repro.get_hparams("transformer_test", "hidden_size=8,num_heads=2")
+    model = t2t_repro.Transformer.from_hparams(hparams, inputs_vocab_size=11, targets_vocab_size=11)
+    model.save(tmp_path / "plain.keras")
+    model.compile(optimizers.from_hparams(hparams), metrics=["accuracy"])
+    model.save(tmp_path / "compiled.keras")
+    done = subprocess.run(
+        [sys.executable, "-c", LOAD, tmp_path / "plain.keras", tmp_path / "compiled.keras"],
+        cwd=os.path.dirname(os.path.dirname(t2t_repro.__file__)),
+        capture_output=True,
+        text=True,
+        timeout=500,
+    )
+    size = model.count_params()
+    assert done.stdout.split("\n")[:2] == [f"True False {size}", f"True True {size}"], done.stderr
