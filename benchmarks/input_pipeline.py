@@ -6,6 +6,7 @@
 The problem's files must be there (t2t-datagen). Prints one line of JSON.
 """
 
+import itertools
 import json
 import time
 
@@ -39,7 +40,7 @@ def main(args: flags.FlagValues) -> None:
             use(batch)
         return tokens / (time.perf_counter() - started)
 
-    delivered = rate(dataset.take(args.batches), lambda batch: None)
+    delivered = rate(itertools.islice(dataset, args.batches), lambda batch: None)
     model = Transformer.from_hparams(
         hparams,
         inputs_vocab_size=problem.inputs_vocab_size(args.data_dir),

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from t2t_repro import __version__, schema
-from t2t_repro.data import records, vocabularies
+from t2t_repro.data import tfrecord, vocabularies
 from t2t_repro.decoding import tuned
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
@@ -282,7 +282,7 @@ def _data(run: TrainedRun) -> dict[str, dict[str, str]]:
     copies = [(run.path / each.name, each) for each in run.vocabulary_files]
     parts = {"summary": [summary], "vocabulary": [a if a.is_file() else b for a, b in copies]}
     for split in dict.fromkeys(entry["split"] for entry in problem.dataset_splits):
-        sets = records.shard_sets(problem, split, folder)
+        sets = tfrecord.shard_sets(problem, split, folder)
         parts[split] = [pathlib.Path(path) for paths in sets.values() for path in paths]
     found = {part: _hashes(paths, run.path) for part, paths in parts.items()}
     return {"raw file": {each["path"]: each["sha256"] for each in raw}} | found

@@ -156,10 +156,10 @@ def job_of(args: flags.FlagValues, values: Mapping[str, Any], problem: Problem) 
         )
     if not values["generate_data"]:
         return None
-    from t2t_repro.data import records
+    from t2t_repro.data import tfrecord
     from t2t_repro.data.job import Job
 
-    if not records.are_there(problem.forward(), os.path.expanduser(values["data_dir"])):
+    if not tfrecord.are_there(problem.forward(), os.path.expanduser(values["data_dir"])):
         problem.forward().check_raw_files(options)
     return Job(
         problem,

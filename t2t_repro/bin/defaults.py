@@ -78,10 +78,10 @@ def known(args: flags.FlagValues) -> dict[str, Any]:
         found |= {name: getattr(before, name) for name in kept}
         found |= of_the_run(args, before)
     if made_for and found["problem"] == made_for:
-        from t2t_repro.data import records
+        from t2t_repro.data import tfrecord
 
         data_dir = args.data_dir or found["data_dir"]
-        there = records.are_there(registry.get_problem(made_for), data_dir)
+        there = tfrecord.are_there(registry.get_problem(made_for), data_dir)
         found["generate_data"] = bool(args.train_source) or not there
     if not (before or args.hparams_set or args.warm_start_from):
         found |= _set_of_the_text(args, found)

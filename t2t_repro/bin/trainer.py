@@ -318,10 +318,10 @@ def finish(request: TrainRequest) -> None:
 def generate(job: "Job", usr_dir: str | None, vocab_from: str | None) -> None:
     """Makes the files that are not there yet, as t2t-datagen does, on all cores."""
     from t2t_repro.bin import datagen
-    from t2t_repro.data import records
+    from t2t_repro.data import tfrecord
 
     # Where they are there, it was said when they were made.
-    there = records.are_there(job.problem.forward(), os.path.expanduser(job.data_dir))
+    there = tfrecord.are_there(job.problem.forward(), os.path.expanduser(job.data_dir))
     datagen.run(job, datagen.this_machine(usr_dir), None if there else vocab_from)
 
 

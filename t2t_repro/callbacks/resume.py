@@ -12,7 +12,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from t2t_repro.data.pipeline import NumpyBatches
+from t2t_repro.data.pipeline import Batches
 from t2t_repro.errors import UserError
 from t2t_repro.models.guarded import FitCallback, callbacks_in
 from t2t_repro.run_directory import RunDirectory
@@ -278,7 +278,7 @@ def _stream(arguments: dict[str, Any]) -> tuple[Any, int]:
     """Returns endless data, or the function that makes them, and the steps of an epoch."""
     x: Any = arguments.get("x")
     steps = arguments.get("steps_per_epoch")
-    ours = hasattr(x, "cardinality") or isinstance(x, NumpyBatches)
+    ours = hasattr(x, "cardinality") or isinstance(x, Batches)
     if not ours and not callable(x) and not isinstance(x, Iterator):
         raise UserError(
             "Expected a tf.data.Dataset, a generator, or a function of the number of batches to "
@@ -286,14 +286,14 @@ def _stream(arguments: dict[str, Any]) -> tuple[Any, int]:
             "tf.data.Dataset.from_tensor_slices(...).shuffle(size, seed=seed).batch(size)."
         )
     size = int(x.cardinality()) if hasattr(x, "cardinality") else -1
-    if isinstance(x, NumpyBatches) and x.num_batches is not None:
+    if isinstance(x, Batches) and x.num_batches is not None:
         size = x.num_batches
     if not (steps or size >= 0):
         raise UserError(
             "Expected steps_per_epoch with data whose end is not known. Received: none. Give it, "
             "or a tf.data.Dataset that knows its cardinality()."
         )
-    if isinstance(x, NumpyBatches):
+    if isinstance(x, Batches):
         return itertools.chain.from_iterable(itertools.repeat(x)), steps or size
     return (x.repeat() if size >= 0 else x), steps or size
 

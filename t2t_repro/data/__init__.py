@@ -5,9 +5,9 @@ __all__ = ["dataset", "text_dataset"]
 
 def __getattr__(name):
     if name in __all__:
-        from t2t_repro.data import datasets
+        from t2t_repro.data import pipeline
 
-        return getattr(datasets, name)
+        return getattr(pipeline, name)
     raise AttributeError(f"module 't2t_repro.data' has no attribute {name!r}")
 
 

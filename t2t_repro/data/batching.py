@@ -1,9 +1,24 @@
-"""T2T's length buckets: how many examples of which length make a batch of `batch_size` tokens."""
+"""Which examples make up which batch: plain arithmetic over lengths, so that it can be replayed.
+
+T2T's length buckets say how many examples of which length make a batch of `batch_size` tokens.
+Batches come as in T2T's pipeline: examples stream by, each waits in the bucket of its length, and a
+bucket that is full leaves as a batch. Here a whole epoch is cut at once.
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+
+import numpy as np
 
 from t2t_repro.config import HParams
 from t2t_repro.errors import UserError
 
 NO_LIMIT = 10**9
+MOST_SHAPES = 12  # of some forty that subword dropout makes: a tenth more to compute
+_LARGER = 1.1  # than the largest batch; `--find_batch_size` leaves as much of the memory free
+_ORDER, _BATCHES = 0, 1  # which random stream
+
+Shape = tuple[int, int]  # (rows, length)
 
 # T2T rounds every batch size down to a divisor of one of these windows.
 _HIGHLY_COMPOSITE = (
@@ -92,3 +107,126 @@ def hparams_to_batching_scheme(
         scheme["boundaries"] = []
         scheme["batch_sizes"] = [hparams.batch_size * shard_multiplier]
     return scheme
+
+
+def bucket_of(lengths: np.ndarray, boundaries: list[int]) -> np.ndarray:
+    """Returns each example's bucket: i where boundaries[i-1] <= length < boundaries[i]."""
+    return np.searchsorted(boundaries, lengths, side="right").astype(np.uint16)
+
+
+def fill_buckets(
+    stream: np.ndarray, buckets: np.ndarray, batch_sizes: list[int]
+) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Cuts a stream of examples into batches.
+
+    Args:
+        stream: the examples' numbers, in the order in which they come.
+        buckets: the bucket of every example, by its number.
+        batch_sizes: of each bucket.
+
+    Returns:
+        The full batches in the order in which they fill up, and what is left in each bucket.
+    """
+    bucket = buckets[stream]
+    places = np.argsort(bucket, kind="stable")  # places in the stream, bucket by bucket
+    ends = np.cumsum(np.bincount(bucket, minlength=len(batch_sizes)))
+    batches: list[np.ndarray] = []
+    left: list[np.ndarray] = []
+    for size, members in zip(batch_sizes, np.split(places, ends[:-1]), strict=True):
+        full = len(members) // size * size
+        batches.extend(members[:full].reshape(-1, size))
+        left.append(members[full:])
+    batches.sort(key=lambda members: members[-1])
+    return [stream[members] for members in batches], [stream[members] for members in left]
+
+
+def epoch_batches(
+    stream: np.ndarray, buckets: np.ndarray, batch_sizes: list[int]
+) -> list[np.ndarray]:
+    """Returns batches that hold each example once; the last of each bucket may be small."""
+    batches, left = fill_buckets(stream, buckets, batch_sizes)
+    return batches + [members for members in left if len(members)]
+
+
+def spread(batches: list[np.ndarray], buckets: np.ndarray, most: int) -> list[np.ndarray]:
+    """Returns at most `most` of the batches, a fair sample of them: evenly spaced over the buckets.
+
+    The same ones for the same arguments, in the order in which they came; 0: all. (The first
+    batches would be those of the shortest examples, which are the largest and the soonest full.)
+    """
+    if not 0 < most < len(batches):
+        return batches
+    by_length = np.argsort([buckets[members[0]] for members in batches], kind="stable")
+    middles = (2 * np.arange(most) + 1) * len(batches) // (2 * most)
+    return [batches[place] for place in sorted(by_length[middles])]
+
+
+def epochs(
+    examples: np.ndarray,
+    buckets: np.ndarray,
+    batch_sizes: list[int],
+    seed: int,
+    batch_shuffle_size: int = 0,
+    start: int = 0,
+) -> Iterator[np.ndarray]:
+    """Yields batches for ever: epoch after epoch, each in an order drawn from (seed, epoch).
+
+    What an epoch leaves in the buckets comes first in the next, as in T2T, so that all batches are
+    full. `batch_shuffle_size` consecutive batches of an epoch are shuffled among themselves.
+
+    Args:
+        start: how many batches to leave out; they are planned but not read, so that it is quick.
+    """
+    left = examples[:0]
+    epoch = 0
+    while True:
+        order = np.random.default_rng((seed, epoch, _ORDER)).permutation(examples)
+        batches, rest = fill_buckets(np.concatenate([left, order]), buckets, batch_sizes)
+        left = np.concatenate(rest)
+        rng = np.random.default_rng((seed, epoch, _BATCHES))
+        block = batch_shuffle_size or 1
+        for first in range(0, len(batches), block):
+            part = batches[first : first + block]
+            for place in rng.permutation(len(part)):
+                if start:
+                    start -= 1
+                    continue
+                yield part[place]
+        epoch += 1
+
+
+def few_shapes(found: Mapping[Shape, float], most: int) -> dict[Shape, float]:
+    """Returns {shape: share} of at most `most` shapes, into which all fit, with the least padding.
+
+    Lengths that follow one another share a shape: of the most rows and the longest. None is larger
+    than the largest batch by more than a tenth, unless so few do not suffice then.
+
+    Args:
+        found: {shape: its share of the batches}.
+        most: how many there may be.
+    """
+    lengths = sorted({length for _, length in found})
+    rows = [max(r for r, length in found if length == each) for each in lengths]
+    shares = [sum(s for (_, length), s in found.items() if length == each) for each in lengths]
+    measured = list(zip(rows, lengths, shares, strict=True))
+    limit = _LARGER * max((r * length for r, length, _ in measured), default=0)
+    return _joined(measured, most, limit) or _joined(measured, most, math.inf)
+
+
+def _joined(measured: list[tuple[int, int, float]], most: int, limit: float) -> dict[Shape, float]:
+    """Returns `few_shapes` of (rows, length, share) by length; {}: none is within the limit."""
+    # For so many of the lengths, from the first on: the ids of a mean batch, and the shapes.
+    best: list[tuple[float, dict[Shape, float]]] = [(0.0, {})]
+    best += [(math.inf, {})] * len(measured)
+    for _ in range(most):
+        with_one_more = list(best)
+        for end, (_, length, _) in enumerate(measured, 1):
+            most_rows, share = 0, 0.0
+            for start in reversed(range(end)):
+                most_rows = max(most_rows, measured[start][0])
+                share += measured[start][2]
+                ids = best[start][0] + share * most_rows * length
+                if most_rows * length <= limit and ids < with_one_more[end][0]:
+                    with_one_more[end] = ids, {**best[start][1], (most_rows, length): share}
+        best = with_one_more
+    return best[-1][1]

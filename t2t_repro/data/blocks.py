@@ -11,7 +11,7 @@ import random
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, TypeGuard
 
-from t2t_repro.data import example, packing, tfrecord
+from t2t_repro.data import packing, tfrecord
 from t2t_repro.data.workers import batched
 from t2t_repro.files import INCOMPLETE, writing
 from t2t_repro.problem import Problem, Sample, Text2TextProblem
@@ -104,7 +104,7 @@ class MakeFrames:
                 statistics.add_text(sample)
         for sample in samples:
             statistics.add(sample)
-        frames = tfrecord.frames(map(example.serialize, samples))
+        frames = tfrecord.frames(map(tfrecord.serialize, samples))
         count = self._num_files
         firsts = range(min(count, len(frames)))
         of_files = {(number + i) % count: b"".join(frames[i::count]) for i in firsts}
@@ -145,10 +145,10 @@ class FinishFile:
             if not length:
                 file.writelines(ordered)
                 return
-            samples = (example.lists(tfrecord.content(frame)) for frame in ordered)
+            samples = (tfrecord.lists(tfrecord.content(frame)) for frame in ordered)
             packed = packing.pack(samples, length, spacing)
             for block in batched(packed, SAMPLES):
-                file.writelines(tfrecord.frames(map(example.serialize, block)))
+                file.writelines(tfrecord.frames(map(tfrecord.serialize, block)))
 
 
 def is_encoded_by_sample(problem: Problem) -> TypeGuard[Text2TextProblem]:

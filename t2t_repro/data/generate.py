@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from t2t_repro import schema
-from t2t_repro.data import corpus_check, raw_text, records, vocabularies
+from t2t_repro.data import corpus_check, raw_text, tfrecord, vocabularies
 from t2t_repro.data.job import Files, Job
 from t2t_repro.data.local import Local, Machine, Track
 from t2t_repro.errors import UserError
@@ -118,7 +118,7 @@ def _other_sets(job: Job) -> list[str]:
     others = []
     for files in job.files():
         for split, paths in files.splits.items():
-            sets = records.shard_sets(job.problem, split, job.data_dir)
+            sets = tfrecord.shard_sets(job.problem, split, job.data_dir)
             sets.pop(len(paths), None)
             others += [path for there in sets.values() for path in there]
     if others and not job.overwrite:

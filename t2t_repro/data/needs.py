@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from t2t_repro.corpora.sources import RawFile
-from t2t_repro.data import records
+from t2t_repro.data import tfrecord
 from t2t_repro.problem import Problem
 
 # Of a pair of sentences of WMT, about; in other corpora they are shorter.
@@ -84,9 +84,9 @@ def of(
         options: the user's flags out of which it makes raw files; see `prepare_raw_files`.
     """
     problem, data_dir = problem.forward(), os.fspath(data_dir)
-    if tmp_dir is None or records.are_there(problem, data_dir):
+    if tmp_dir is None or tfrecord.are_there(problem, data_dir):
         splits = (entry["split"] for entry in problem.dataset_splits)
-        sets = (records.shard_sets(problem, split, data_dir).values() for split in splits)
+        sets = (tfrecord.shard_sets(problem, split, data_dir).values() for split in splits)
         paths = [path for each in sets for paths in each for path in paths]
         size = sum(map(os.path.getsize, paths))
         return DataNeeds(data_dir, os.fspath(tmp_dir or ""), len(paths), size)

@@ -15,17 +15,12 @@ from t2t_repro.problem import Problem, Sample
 SIDES = ("inputs", "targets")
 KINDS = ("_segmentation", "_position")
 QUEUE_SIZE = 10  # T2T's: so many packed examples are open for another sentence at once
+_FEATURES = tuple(side + kind for side in SIDES for kind in ("", *KINDS))
 
 
 def features(problem: Problem) -> tuple[str, ...]:
     """Returns the features of a problem's batches: two, or six where it is packed."""
-    kinds = ("", *KINDS) if problem.packed_length else ("",)
-    return tuple(side + kind for side in SIDES for kind in kinds)
-
-
-def stored(problem: Problem) -> tuple[str, ...]:
-    """Returns the features that are read of a problem's files."""
-    return tuple(map(problem.stored_feature, features(problem)))
+    return _FEATURES if problem.packed_length else SIDES
 
 
 def pack(
@@ -45,18 +40,24 @@ def pack(
         spacing: how many zeros go between sentences.
         queue_size: how many packed examples are open at once.
     """
-    queue: list[_Packed] = []
+    queue: list[dict[str, list[int]]] = []
     for sample in samples:
         for packed in queue:
-            if packed.fits(sample, packed_length):
-                packed.add(sample)
+            lengths = (len(packed[side]) + spacing + len(sample[side]) for side in SIDES)
+            if max(lengths) <= packed_length:
                 break
         else:
             if len(queue) == queue_size:
-                yield queue.pop(0).example()
-            queue.append(_Packed(sample, spacing))
-    for packed in queue:
-        yield packed.example()
+                yield queue.pop(0)
+            packed = {name: [] for name in _FEATURES}
+            queue.append(packed)
+        for side in SIDES:
+            ids, numbers, places = (packed[side + kind] for kind in ("", *KINDS))
+            number, space = (numbers[-1] + 1, [0] * spacing) if numbers else (1, [])
+            ids += [*space, *sample[side]]
+            numbers += [*space, *[number] * len(sample[side])]
+            places += [*space, *range(len(sample[side]))]
+    yield from queue
 
 
 def unpack(example: Sample) -> Iterator[Sample]:
@@ -72,38 +73,3 @@ def unpack(example: Sample) -> Iterator[Sample]:
             ]
             for side in SIDES
         }
-
-
-class _Packed:
-    """A packed example in the making."""
-
-    def __init__(self, sample: Sample, spacing: int):
-        self._spacing = spacing
-        self._samples = [sample]
-        self._lengths = {side: len(sample[side]) for side in SIDES}
-
-    def fits(self, sample: Sample, packed_length: int) -> bool:
-        return all(
-            self._lengths[side] + self._spacing + len(sample[side]) <= packed_length
-            for side in SIDES
-        )
-
-    def add(self, sample: Sample) -> None:
-        self._samples.append(sample)
-        for side in SIDES:
-            self._lengths[side] += self._spacing + len(sample[side])
-
-    def example(self) -> dict[str, list[int]]:
-        packed = {}
-        for side in SIDES:
-            ids, segmentation, position = [], [], []
-            for number, sample in enumerate(self._samples, start=1):
-                space = [0] * (self._spacing if number > 1 else 0)
-                length = len(sample[side])
-                ids += [*space, *sample[side]]
-                segmentation += [*space, *[number] * length]
-                position += [*space, *range(length)]
-            packed[side] = ids
-            packed[f"{side}_segmentation"] = segmentation
-            packed[f"{side}_position"] = position
-        return packed

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from t2t_repro import registry
 from t2t_repro.config import HParams
-from t2t_repro.data import both_directions
+from t2t_repro.data import augment
 from t2t_repro.data.needs import size_text
 from t2t_repro.data.text_size import TextSize
 from t2t_repro.fields import parse_overrides
@@ -247,7 +247,7 @@ def has_one_vocabulary(problem: Problem, data_dir: str | os.PathLike) -> bool:
     usual = inspect.getattr_static(Text2TextProblem, "feature_encoders")
     if problem.packed_length or inspect.getattr_static(problem, "feature_encoders") is not usual:
         return False
-    if not both_directions.learns_its_targets(problem):
+    if not augment.learns_its_targets(problem):
         return False
     return len(problem.vocab_files(data_dir)) < 2
 

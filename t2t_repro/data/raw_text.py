@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from t2t_repro.corpora import bad_pairs, raw_record
-from t2t_repro.data import records
+from t2t_repro.data import tfrecord
 from t2t_repro.data.job import Files, Job
 from t2t_repro.errors import UserError
 from t2t_repro.problem import Split
@@ -30,7 +30,7 @@ def sized(job: Job) -> Job:
     problem = job.problem
     if job.num_shards or problem.pairs_a_file is None:
         return job
-    there = records.shard_sets(problem, Split.TRAIN, job.data_dir)
+    there = tfrecord.shard_sets(problem, Split.TRAIN, job.data_dir)
     if len(there) == 1 and not job.overwrite:
         return dataclasses.replace(job, num_shards=next(iter(there)))
     pairs = problem.num_samples(job.tmp_dir, Split.TRAIN)

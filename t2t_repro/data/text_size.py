@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from t2t_repro import progress, schema
 from t2t_repro.corpora import raw_record, splits
 from t2t_repro.corpora.request import RawText
-from t2t_repro.data import records
+from t2t_repro.data import tfrecord
 from t2t_repro.data.vocabularies import summary_path
 from t2t_repro.problem import Problem, Split
 from t2t_repro.text import raw
@@ -64,8 +64,8 @@ def of_training(
     """
     problem = problem.forward()
     if tmp_dir is None:
-        records.find_shards(problem, Split.TRAIN, data_dir)
-    if records.are_there(problem, data_dir):
+        tfrecord.find_shards(problem, Split.TRAIN, data_dir)
+    if tfrecord.are_there(problem, data_dir):
         return _recorded(summary_path(problem, data_dir))
     given, _ = RawText.of(options)
     if given:

@@ -1,24 +1,101 @@
-"""The frames of a TFRecord file, written and read without TensorFlow. A frame is
+"""TFRecord files as T2T writes them, without TensorFlow: their names, frames and records.
+
+A frame is
 
     length (uint64, little endian) | checksum of the length | record | checksum of the record
 
-and a checksum is the record's CRC-32C, rotated and shifted (tensorflow/core/lib/hash/crc32c.h).
+and a checksum is the record's CRC-32C, rotated and shifted (tensorflow/core/lib/hash/crc32c.h). A
+record is a tf.train.Example with the int64 features inputs and targets, by protobuf.
 """
 
-import collections
-import contextlib
-import mmap
+import itertools
 import os
 import pathlib
+import re
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import google_crc32c
+import numpy as np
+from google.protobuf import descriptor_pb2, descriptor_pool, message, message_factory, text_format
 
 from t2t_repro.errors import UserError
+from t2t_repro.problem import Problem
+
+Example = Mapping[str, Sequence[int]]
 
 _LENGTH, _CHECKSUM = struct.Struct("<Q"), struct.Struct("<I")
 _HEADER = _LENGTH.size + _CHECKSUM.size
+
+# tensorflow/core/example/example.proto and feature.proto, as far as they are about integers.
+_SCHEMA = """
+name: "example.proto" package: "tensorflow" syntax: "proto3"
+message_type {
+  name: "Int64List"
+  field { name: "value" number: 1 type: TYPE_INT64 label: LABEL_REPEATED }
+}
+message_type {
+  name: "Feature"
+  field { name: "int64_list" number: 3 type: TYPE_MESSAGE type_name: ".tensorflow.Int64List" }
+}
+message_type {
+  name: "Features"
+  field {
+    name: "feature" number: 1 label: LABEL_REPEATED
+    type: TYPE_MESSAGE type_name: ".tensorflow.Features.FeatureEntry"
+  }
+  nested_type {
+    name: "FeatureEntry" options { map_entry: true }
+    field { name: "key" number: 1 type: TYPE_STRING }
+    field { name: "value" number: 2 type: TYPE_MESSAGE type_name: ".tensorflow.Feature" }
+  }
+}
+message_type {
+  name: "Example"
+  field { name: "features" number: 1 type: TYPE_MESSAGE type_name: ".tensorflow.Features" }
+}
+"""
+_pool = descriptor_pool.DescriptorPool()  # not the one in which TensorFlow registers its own
+_pool.AddSerializedFile(
+    text_format.Parse(_SCHEMA, descriptor_pb2.FileDescriptorProto()).SerializeToString()
+)
+_Example = message_factory.GetMessageClass(_pool.FindMessageTypeByName("tensorflow.Example"))
+
+
+def serialize(example: Example) -> bytes:
+    """Returns {"inputs": ids, "targets": ids, ...} as a tf.train.Example, features in order."""
+    made = _Example()
+    for name, ids in example.items():
+        made.features.feature[name].int64_list.value.extend(ids)
+    return made.SerializeToString(deterministic=True)
+
+
+def lists(record: bytes) -> dict[str, list[int]]:
+    """Returns {feature: ids} of a record."""
+    features = _Example.FromString(record).features.feature
+    return {name: list(feature.int64_list.value) for name, feature in features.items()}
+
+
+def arrays(path: str | os.PathLike, features: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the ids of a file, and how many each feature of each record has.
+
+    Returns:
+        int64 (N,), record by record and feature by feature; int32 (R, F).
+
+    Raises:
+        UserError: if the file is corrupt, or holds other records.
+    """
+    try:
+        parsed = [_Example.FromString(record).features.feature for record in read(path)]
+    except message.DecodeError as error:
+        raise UserError(
+            f"Expected {path} to hold tf.train.Example records with int64 features. Received: "
+            f"other records ({error}). Check --data_dir and --problem."
+        ) from error
+    values = [record[name].int64_list.value for record in parsed for name in features]
+    lengths = np.fromiter(map(len, values), np.int32, len(values))
+    ids = np.fromiter(itertools.chain.from_iterable(values), np.int64, int(lengths.sum()))
+    return ids, lengths.reshape(-1, len(features))
 
 
 def frames(records: Iterable[bytes]) -> list[bytes]:
@@ -26,7 +103,7 @@ def frames(records: Iterable[bytes]) -> list[bytes]:
     return list(map(_frame, records))
 
 
-def bounds(file: bytes | mmap.mmap) -> Iterator[int]:
+def bounds(file: bytes) -> Iterator[int]:
     """Yields where each frame of a TFRecord file's bytes begins, and where the last one ends."""
     start = 0
     yield start
@@ -41,25 +118,6 @@ def content(frame: bytes) -> bytes:
     return frame[_HEADER : -_CHECKSUM.size]
 
 
-def check(path: str | os.PathLike) -> None:
-    """Checks that the frames of a file, by their lengths alone, end where the file does.
-
-    TensorFlow's reader believes a length, and ends by a signal where it is enormous; a rest that is
-    shorter than a header is the end for it.
-
-    Raises:
-        UserError: if they do not; see `read`.
-    """
-    size, end = os.path.getsize(path), 0
-    if not size:
-        return  # it cannot be mapped
-    with open(path, "rb") as stream, contextlib.suppress(struct.error):
-        with mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as file:
-            (end,) = collections.deque(bounds(file), maxlen=1)
-    if end != size:
-        read(path)  # it says where
-
-
 def read(path: str | os.PathLike) -> list[bytes]:
     """Returns a file's records.
 
@@ -70,38 +128,71 @@ def read(path: str | os.PathLike) -> list[bytes]:
     records: list[bytes] = []
     start = 0
     while start < len(file):
-        ends = f"it ends in the frame that begins at byte {start}, of record {len(records)}"
-        left = len(file) - start
-        if left < _HEADER:
-            raise _broken(path, f"{ends}, after {left} of the {_HEADER} bytes of its header")
-        length = file[start : start + _LENGTH.size]
-        if _CHECKSUM.unpack_from(file, start + _LENGTH.size) != (_crc(length),):
-            raise _broken(path, f"the length at byte {start} is not what was written")
         begin = start + _HEADER
-        end = begin + _LENGTH.unpack(length)[0]
-        if end + _CHECKSUM.size > len(file):
-            raise _broken(path, f"{ends}, after {left} of its {end - start + _CHECKSUM.size} bytes")
+        end = begin + int.from_bytes(file[start : start + _LENGTH.size], "little")
         records.append(file[begin:end])
-        if _CHECKSUM.unpack_from(file, end) != (_crc(records[-1]),):
-            number = len(records) - 1
-            raise _broken(path, f"the bytes of record {number} are not what was written")
+        if file[start : end + _CHECKSUM.size] != _frame(records[-1]):
+            raise UserError(
+                f"Expected {os.fspath(path)} to be a whole TFRecord file. Received: a truncated or "
+                f"corrupt one (record {len(records) - 1}, at byte {start}). Make it again by "
+                "t2t-datagen --overwrite."
+            )
         start = end + _CHECKSUM.size
     return records
 
 
 def _frame(record: bytes) -> bytes:
     length = _LENGTH.pack(len(record))
-    head = length + _CHECKSUM.pack(_crc(length))
-    return head + record + _CHECKSUM.pack(_crc(record))
+    return b"".join((length, _checksum(length), record, _checksum(record)))
 
 
-def _crc(content: bytes) -> int:
+def _checksum(content: bytes) -> bytes:
     crc = google_crc32c.value(content)
-    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+    return _CHECKSUM.pack(((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF)
 
 
-def _broken(path: str | os.PathLike, how: str) -> UserError:
-    return UserError(
-        f"Expected {os.fspath(path)} to be a whole TFRecord file. Received: a truncated or corrupt "
-        f"one ({how}). Make it again by t2t-datagen --overwrite."
-    )
+def shard_sets(problem: Problem, split: str, data_dir: str | os.PathLike) -> dict[int, list[str]]:
+    """Returns the split's files in `data_dir`: {number of files in the set: those there}."""
+    folder = pathlib.Path(data_dir).expanduser()
+    base = re.escape(f"{problem.dataset_filename()}-{split}")
+    sets: dict[int, list[str]] = {}
+    for path in sorted(folder.iterdir()) if folder.is_dir() else []:
+        if match := re.fullmatch(base + r"-\d{5}-of-(\d{5})", path.name):
+            sets.setdefault(int(match[1]), []).append(str(path))
+    return sets
+
+
+def are_there(problem: Problem, data_dir: str | os.PathLike) -> bool:
+    """Whether all splits of a problem have their files in `data_dir`."""
+    splits = [entry["split"] for entry in problem.dataset_splits]
+    sets = [shard_sets(problem, split, data_dir).items() for split in splits]
+    return all(any(len(paths) == total for total, paths in each) for each in sets)
+
+
+def find_shards(problem: Problem, split: str, data_dir: str | os.PathLike) -> list[str]:
+    """Returns the files of a split in order.
+
+    Raises:
+        UserError: if there is none, or one of a set is missing, or sets of different sizes lie
+            beside each other.
+    """
+    sets = shard_sets(problem, split, data_dir)
+    where = f"{problem.dataset_filename()}-{split}-* in {os.fspath(data_dir)!r}"
+    command = problem.datagen_command(data_dir)
+    if not sets:
+        raise UserError(f"Expected files {where}. Received: none. Make them: {command}")
+    if len(sets) > 1:
+        totals = " and of ".join(map(str, sorted(sets)))
+        raise UserError(
+            f"Expected one set of files {where}. Received: sets of {totals} files. Delete one set, "
+            f"or make them again: {command} --overwrite"
+        )
+    ((total, there),) = sets.items()
+    paths = problem.filepaths(split, pathlib.Path(data_dir).expanduser(), total)
+    missing = [os.path.basename(path) for path in paths if path not in there]
+    if missing:
+        raise UserError(
+            f"Expected {total} files {where}. Received: {len(missing)} of them are missing, the "
+            f"first is {missing[0]}. Make them: {command}"
+        )
+    return paths

@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 import keras
 
 from t2t_repro import registry
-from t2t_repro.data.datasets import check_pairs
-from t2t_repro.data.pipeline import read_split
+from t2t_repro.data.pipeline import check_pairs, read_split
 from t2t_repro.decoding.decode import engine_of
 from t2t_repro.decoding.engine import Engine
 from t2t_repro.decoding.settings import DecodeHParams

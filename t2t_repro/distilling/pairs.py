@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from t2t_repro import progress
-from t2t_repro.data import example, packing, records, tfrecord
+from t2t_repro.data.pipeline import read_split
 from t2t_repro.distilling.request import DistillRequest
 from t2t_repro.errors import UserError
 from t2t_repro.files import writing
@@ -43,24 +43,11 @@ def training_pairs(teacher: TrainedRun, split: str) -> Iterator[tuple[str, str]]
     Raises:
         UserError: if the files are missing or broken.
     """
-    problem, encoders = teacher.problem, teacher.encoders
-    for path in records.find_shards(problem, split, teacher.data_dir):
-        for record in tfrecord.read(path):
-            try:
-                stored = example.lists(record)
-                samples = packing.unpack(stored) if problem.packed_length else (stored,)
-                for sample in samples:
-                    source, target = (
-                        _text(encoders[side], sample[problem.stored_feature(side)])
-                        for side in packing.SIDES
-                    )
-                    if source:
-                        yield source, target
-            except (ValueError, LookupError) as error:
-                raise UserError(
-                    f"Expected {path} to hold examples of {problem.name}. Received: others "
-                    f"({error!r}). Give the teacher's own --data_dir."
-                ) from error
+    encoders = teacher.encoders
+    for sample in read_split(teacher.problem, split, teacher.data_dir):
+        source, target = (_text(encoders[side], ids) for side, ids in sample.items())
+        if source:
+            yield source, target
 
 
 def write_sources(teacher: TrainedRun, request: DistillRequest, path: pathlib.Path) -> None:

@@ -5,7 +5,7 @@ import shlex
 from collections.abc import Callable
 
 from t2t_repro import files, registry, stages
-from t2t_repro.data import records
+from t2t_repro.data import tfrecord
 from t2t_repro.distilling import comparison, pairs, teaching
 from t2t_repro.distilling import student as students
 from t2t_repro.distilling.request import DistillRequest
@@ -120,7 +120,7 @@ def check(request: DistillRequest, teacher: TrainedRun) -> list[str]:
         )
     teaching.check(request, teacher)
     for split in (Split.TRAIN, Split.EVAL):
-        records.find_shards(learned, split, teacher.data_dir)
+        tfrecord.find_shards(learned, split, teacher.data_dir)
     inputs = {"--teacher": str(teacher.path), "--data_dir": teacher.data_dir}
     if request.reverse_teacher:
         inputs["--reverse_teacher"] = request.reverse_teacher

@@ -13,7 +13,7 @@ import statistics
 from typing import Any
 
 from t2t_repro.config import HParams
-from t2t_repro.data import needs, records
+from t2t_repro.data import needs, tfrecord
 from t2t_repro.data.batching import hparams_to_batching_scheme
 from t2t_repro.data.needs import DataNeeds
 from t2t_repro.errors import UserError
@@ -128,7 +128,7 @@ def data_of(request: TrainRequest) -> DataNeeds:
     """
     problem, data_dir, job = request.problem, request.config.data_dir, request.job
     if job is None:
-        records.find_shards(problem, Split.TRAIN, data_dir)
+        tfrecord.find_shards(problem, Split.TRAIN, data_dir)
         return needs.of(problem, data_dir, None)
     return needs.of(problem, data_dir, job.tmp_dir, job.options)
 

@@ -12,7 +12,7 @@ from typing import Any
 import keras
 
 from t2t_repro import progress
-from t2t_repro.data import few_shapes
+from t2t_repro.data.batching import MOST_SHAPES
 from t2t_repro.errors import UserError
 from t2t_repro.models.build import model_for
 from t2t_repro.problem import Problem, Split
@@ -176,7 +176,7 @@ class Experiment:
             self._problem, request.eval_split, self._config, request.eval_steps
         )
 
-    def _training_data(self, start: int, most_shapes: int = few_shapes.MOST):
+    def _training_data(self, start: int, most_shapes: int = MOST_SHAPES):
         """Returns the endless batches of this worker without the first `start`."""
         from t2t_repro.data.pipeline import make_dataset
 

@@ -1,5 +1,6 @@
 """What a model in training makes of a few sentences of the dev split, for TensorBoard."""
 
+import itertools
 from collections.abc import Mapping, Sequence
 
 import keras
@@ -31,7 +32,7 @@ def make(model: keras.Model, problem: Problem, config: RunConfig, split: str) ->
         split: where the sentences are from: the first of it.
     """
     sides: dict[str, list[list[int]]] = {"inputs": [], "targets": []}
-    for batch in evaluation_data(problem, split, config).take(COUNT).as_numpy_iterator():
+    for batch in itertools.islice(evaluation_data(problem, split, config), COUNT):
         for side, ids in sides.items():
             ids += [_real(row) for row in batch[side]]
     encoders = problem.feature_encoders(config.data_dir)

@@ -6,7 +6,7 @@ from absl import flags as flag_values
 
 from t2t_repro import cli, registry
 from t2t_repro.bin import data_flags, datagen, fine_tuning, trainer
-from t2t_repro.data import records
+from t2t_repro.data import tfrecord
 from t2t_repro.errors import UserError
 from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.runs import TrainedRun
@@ -178,7 +178,7 @@ def test_what_the_parent_has_learned_is_looked_for_where_data_are_made(
     )
     request = trainer.request_of(args)
     request.generate()
-    monkeypatch.setattr(records, "are_there", lambda *of: True)
+    monkeypatch.setattr(tfrecord, "are_there", lambda *of: True)
     request.generate()
     assert of == [str(parent.path), None]  # once: a run that goes on has it behind it
 

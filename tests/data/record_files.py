@@ -2,15 +2,15 @@
 
 import pathlib
 
-from t2t_repro.data import example, tfrecord
+from t2t_repro.data import tfrecord
 
 
 def write_examples(path, examples):
     """Writes a file of {"inputs": ids, "targets": ids}."""
-    frames = tfrecord.frames(map(example.serialize, examples))
+    frames = tfrecord.frames(map(tfrecord.serialize, examples))
     pathlib.Path(path).write_bytes(b"".join(frames))
 
 
 def read_examples(path):
     """Returns a file's examples as {feature: ids}."""
-    return list(map(example.lists, tfrecord.read(path)))
+    return list(map(tfrecord.lists, tfrecord.read(path)))

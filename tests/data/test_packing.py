@@ -1,15 +1,28 @@
-"""Packed examples against tensor2tensor's own."""
+"""Packed examples against tensor2tensor's own, and their way to batches."""
 
+import itertools
 import json
 
+import numpy as np
 import pytest
 
-from t2t_repro.data import packing
+from t2t_repro.config import HParams
+from t2t_repro.data import packing, pipeline
+from t2t_repro.errors import UserError
 from t2t_repro.problem import Problem
+from t2t_repro.text.encoders import ByteTextEncoder
+from tests.data.record_files import write_examples
+
+HPARAMS = HParams(batch_size=72, max_length=7, min_length_bucket=4, length_bucket_step=1.5)
 
 
 class Packed(Problem):
-    packed_length = 9
+    name = "packed"
+    packed_length = 24
+    packed_spacing = 1
+
+    def feature_encoders(self, data_dir):
+        return {"inputs": ByteTextEncoder(), "targets": ByteTextEncoder()}
 
 
 def sample(inputs, targets):
@@ -56,3 +69,120 @@ def test_features_of_a_problem():
         *("targets", "targets_segmentation", "targets_position"),
     )
     assert Packed(was_reversed=True).stored_feature("inputs_position") == "targets_position"
+
+
+def write(folder, samples, split="train", shards=2):
+    problem = Packed()
+    packed = list(packing.pack(samples, problem.packed_length, problem.packed_spacing))
+    for shard, path in enumerate(problem.filepaths(split, folder, shards)):
+        write_examples(path, packed[shard::shards])
+    return packed
+
+
+def batches(data_dir, count, *, problem=None, **kwargs):
+    problem = problem or Packed()
+    dataset = pipeline.make_dataset(problem, "train", HPARAMS, data_dir, **kwargs)
+    return list(itertools.islice(dataset.as_numpy_iterator(), count))
+
+
+def examples(found):
+    """The packed examples of batches, without their padding."""
+    for batch in found:
+        for row in range(len(batch["inputs"])):
+            example = {}
+            for side in packing.SIDES:
+                length = np.flatnonzero(batch[side][row])[-1] + 1
+                for name in batch:
+                    if name.startswith(side):
+                        example[name] = batch[name][row, :length].tolist()
+            yield example
+
+
+@pytest.fixture
+def samples():
+    return [
+        {"inputs": [2 + n] * (1 + n % 9) + [1], "targets": [3 + n] * (2 + n % 5) + [1]}
+        for n in range(120)
+    ]
+
+
+def key(example):
+    return sorted(example.items())
+
+
+def test_batches_hold_the_six_features(samples, tmp_path):
+    packed = write(tmp_path, samples)
+    found = batches(tmp_path, None, training=False)
+    assert set(found[0]) == set(packing.features(Packed()))
+    assert {batch[name].dtype for batch in found for name in batch} == {np.dtype("int32")}
+    assert sorted(map(key, examples(found))) == sorted(map(key, packed))
+
+
+def test_lengths_are_those_of_packed_examples(samples, tmp_path):
+    too_long = {"inputs": [9] * 30 + [1], "targets": [9, 1]}
+    packed = write(tmp_path, [too_long, *samples])
+    found = batches(tmp_path, 40, training=True)
+    rows = list(examples(found))
+    assert max(len(row["inputs"]) for row in rows) in range(20, 25)  # not 31, and max_length is 7
+    assert {batch["inputs"].shape[0] for batch in found if batch["inputs"].shape[1] > 20} == {3}
+    told = pipeline.describe(Packed(), "train", HPARAMS, tmp_path, training=True)
+    assert (told.examples, told.too_long) == (len(packed), 1)
+
+
+def test_training_goes_on_from_any_step_and_divides(samples, tmp_path):
+    write(tmp_path, samples)
+    whole = batches(tmp_path, 30, training=True, seed=3, num_shards=1, replicas=2)
+    rest = batches(tmp_path, 12, training=True, seed=3, replicas=2, start=18)
+    for one, two in zip(whole[18:], rest, strict=True):
+        for name in one:
+            np.testing.assert_array_equal(one[name], two[name])
+    parts = [
+        batches(tmp_path, 30, training=True, seed=3, num_shards=2, shard_index=i) for i in range(2)
+    ]
+    for step, batch in enumerate(whole):
+        shares = [*examples([parts[0][step]]), *examples([parts[1][step]])]
+        assert sorted(map(key, shares)) == sorted(map(key, examples([batch])))
+
+
+def test_a_reversed_problem_swaps_segments_and_positions(samples, tmp_path):
+    packed = write(tmp_path, samples)
+    backward = batches(tmp_path, None, training=False, problem=Packed(was_reversed=True))
+    swapped = [{Packed(was_reversed=True).stored_feature(n): e[n] for n in e} for e in packed]
+    assert sorted(map(key, examples(backward))) == sorted(map(key, swapped))
+
+
+def test_files_that_are_not_packed_are_refused(samples, tmp_path):
+    write_examples(Packed().filepaths("train", tmp_path, 1)[0], samples)
+    with pytest.raises(UserError, match="inputs_(position|segmentation)"):
+        batches(tmp_path, 1, training=True)
+
+
+def test_reading_a_split_gives_its_sentences(samples, tmp_path):
+    write(tmp_path, samples, split="dev", shards=1)
+    found = list(pipeline.read_split(Packed(), "dev", tmp_path))
+    assert sorted(map(key, found)) == sorted(map(key, samples))
+    backward = list(pipeline.read_split(Packed(was_reversed=True), "dev", tmp_path))
+    assert backward[0] == {"inputs": found[0]["targets"], "targets": found[0]["inputs"]}
+
+
+def test_packed_to_256_a_corpus_has_little_padding_and_one_shape(tmp_path):
+    """Lengths as those of news: a target is some 1.05 times its source, give or take a fifth."""
+    random = np.random.default_rng(0)
+    sources = random.lognormal(3.2, 0.5, 4000).astype(int) + 2
+    ratios = 1.05 * random.lognormal(0, 0.2, len(sources))
+    samples = [
+        {"inputs": [2] * source, "targets": [3] * max(2, int(source * ratio))}
+        for source, ratio in zip(sources, ratios, strict=True)
+    ]
+    problem = Packed()
+    problem.packed_length, problem.packed_spacing = 256, 0
+    packed = list(packing.pack(samples, 256))
+    write_examples(problem.filepaths("train", tmp_path, 1)[0], packed)
+    hparams = HParams(batch_size=2560, min_length_bucket=8, length_bucket_step=1.1)
+    found = pipeline.describe(problem, "train", hparams, tmp_path, training=True)
+    assert 0.01 < found.padding <= 0.06
+    dataset = pipeline.make_dataset(
+        problem, "train", hparams, tmp_path, training=True, most_shapes=99
+    )
+    batches = itertools.islice(dataset.as_numpy_iterator(), round(found.batches))
+    assert {batch["targets"].shape for batch in batches} == {(10, 256)}

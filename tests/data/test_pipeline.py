@@ -1,7 +1,7 @@
 import collections
+import dataclasses
 import itertools
 import os
-import re
 import subprocess
 import sys
 import textwrap
@@ -10,11 +10,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+import t2t_repro
 from t2t_repro.config import HParams
-from t2t_repro.data import pipeline, records
+from t2t_repro.data import dataset, packing, pipeline, text_dataset, tfrecord
 from t2t_repro.data.batching import hparams_to_batching_scheme
 from t2t_repro.errors import UserError
 from t2t_repro.problem import Text2TextProblem
+from t2t_repro.text.encoders import ByteTextEncoder
 from tests.data.record_files import read_examples, write_examples
 
 HPARAMS = HParams(batch_size=60, max_length=16, min_length_bucket=4, length_bucket_step=1.3)
@@ -84,23 +86,16 @@ def test_under_jax_the_shapes_are_known_ahead_with_their_shares(
         for batch in itertools.islice(iter(dataset), 400)
     )
     known = {tuple(shape.items()): share for share, shape in dataset.shares}
-    assert pipeline.NumpyBatches(list, list).shares == ()
     assert found.keys() <= known.keys() and len(found) > 3
     for shape, share in known.items():
         assert found[shape] / 400 == pytest.approx(share, abs=0.02)
 
 
-def test_training_is_decided_by_the_seed_for_any_number_of_threads(problem, write_split):
+def test_training_is_decided_by_the_seed(problem, write_split):
     data_dir = write_split(LENGTHS)
     first = batches(problem, data_dir, 80, seed=3)
     assert same(first, batches(problem, data_dir, 80, seed=3))
     assert not same(first, batches(problem, data_dir, 80, seed=4))
-    dataset = pipeline.make_dataset(problem, "train", HPARAMS, data_dir, training=True, seed=3)
-    for threads in (1, 7):
-        options = tf.data.Options()
-        options.threading.private_threadpool_size = threads
-        limited = dataset.with_options(options).take(80)
-        assert same(first, list(limited.as_numpy_iterator()))
 
 
 def test_training_goes_on_from_any_step(problem, write_split):
@@ -124,11 +119,11 @@ def test_evaluation_gives_every_example_once_in_t2ts_batches(problem, write_spli
     found = batches(problem, data_dir, split="dev", training=False)
     assert len(rows(found)) == 400
 
-    paths = records.find_shards(problem, "dev", data_dir)
+    paths = tfrecord.find_shards(problem, "dev", data_dir)
     examples = [example for path in paths for example in read_examples(path)]
     scheme = hparams_to_batching_scheme(HPARAMS)
     dataset = tf.data.Dataset.from_generator(
-        lambda: examples, output_signature=dict.fromkeys(records.FEATURES, tf.TensorSpec([None]))
+        lambda: examples, output_signature=dict.fromkeys(packing.SIDES, tf.TensorSpec([None]))
     ).bucket_by_sequence_length(
         lambda example: tf.maximum(tf.size(example["inputs"]), tf.size(example["targets"])),
         scheme["boundaries"],
@@ -143,7 +138,7 @@ def test_evaluation_knows_its_number_of_batches_and_shares_examples(problem, wri
     def make(**shard):
         return pipeline.make_dataset(problem, "dev", HPARAMS, data_dir, training=False, **shard)
 
-    assert make().cardinality() == len(list(make()))
+    assert make().num_batches == len(list(make()))
     parts = [make(num_shards=2, shard_index=n).as_numpy_iterator() for n in range(2)]
     parts = [list(zip(rows(b := list(p)), rows(b, "targets"), strict=True)) for p in parts]
     assert [len(part) for part in parts] == [200, 200]
@@ -152,7 +147,7 @@ def test_evaluation_knows_its_number_of_batches_and_shares_examples(problem, wri
         zip(rows(whole), rows(whole, "targets"), strict=True)
     )
     train = pipeline.make_dataset(problem, "dev", HPARAMS, data_dir, training=True)
-    assert train.cardinality() == tf.data.INFINITE_CARDINALITY
+    assert train.num_batches is None
 
 
 def test_evaluation_drops_long_ones_only_when_asked(problem, write_split):
@@ -194,7 +189,7 @@ def test_describe_counts_what_the_batches_hold(problem, write_split):
     assert told.too_short == sum(max(pair) < 5 for pair in LENGTHS)
     assert told.too_long == sum(max(pair) > 16 for pair in LENGTHS)
     assert told.kept == len(rows(found))
-    real = {name: sum((batch[name] != 0).sum() for batch in found) for name in records.FEATURES}
+    real = {name: sum((batch[name] != 0).sum() for batch in found) for name in packing.SIDES}
     assert (told.inputs_tokens, told.targets_tokens) == (real["inputs"], real["targets"])
     room = sum(side.size for batch in found for side in batch.values())
     assert told.padding == pytest.approx(1 - sum(real.values()) / room)
@@ -214,11 +209,7 @@ def test_describe_knows_that_all_batches_of_training_are_full(problem, write_spl
 
 def test_no_example_left_names_the_filter(problem, write_split):
     data_dir = write_split([(20, 5), (3, 25), (2, 2)])
-    expected = (
-        "train split of bytes. Received: the length filter removes all 3: 1 below min_length=10, "
-        "2 above max_length=16. Their lengths run from 2 to 25"
-    )
-    with pytest.raises(UserError, match=expected):
+    with pytest.raises(UserError, match="min_length=10.*max_length=16"):
         batches(problem, data_dir, hparams=HPARAMS.override("min_length=10"))
 
 
@@ -227,8 +218,7 @@ def test_ids_outside_the_vocabulary_are_refused(problem, tmp_path):
     write_examples(path, [{"inputs": [2, 1], "targets": [257, 1]}] * 9)
     assert batches(problem, tmp_path, 1)
     write_examples(path, [{"inputs": [2, 1], "targets": [258, 1]}] * 9)
-    expected = f"ids below 258 (vocabulary: fixed) in the targets. Received: id 258 in {path}."
-    with pytest.raises(UserError, match=re.escape(expected)):
+    with pytest.raises(UserError, match=f"258.*{path}"):
         batches(problem, tmp_path, 1)
     with pytest.raises(UserError, match="258"):
         batches(type(problem)(was_reversed=True), tmp_path, 1)
@@ -242,9 +232,117 @@ def test_missing_files_and_vocabulary_name_the_command(problem, write_split, tmp
         name = "bytes"
 
     data_dir = write_split(LENGTHS)
-    expected = "vocabulary vocab.bytes.32768.subwords in .*t2t-datagen --problem=bytes"
-    with pytest.raises(UserError, match=expected):
+    with pytest.raises(UserError, match="vocab.bytes.32768.subwords.*t2t-datagen --problem=bytes"):
         batches(Text(), data_dir, 1)
+
+
+TEXT_HPARAMS = dataclasses.replace(
+    t2t_repro.get_hparams("transformer_test"), batch_size=60, max_length=12
+)
+INPUTS = [chr(97 + n) * (1 + n % 9) for n in range(23)]
+TARGETS = [text[::-1] + "!" for text in INPUTS]
+ENCODER = ByteTextEncoder()
+
+
+def texts_of(batches):
+    for batch in batches.as_numpy_iterator():
+        assert {ids.dtype for ids in batch.values()} == {np.dtype("int32")}
+        for row in zip(batch["inputs"], batch["targets"], strict=True):
+            yield tuple(ENCODER.decode(ids[: list(ids).index(1)]) for ids in row)
+
+
+def test_each_pair_comes_once_in_batches_of_about_a_length():
+    batches = text_dataset(INPUTS, TARGETS, ENCODER, TEXT_HPARAMS)
+    passes = [list(texts_of(batches)) for _ in range(2)]
+    assert sorted(passes[0]) == sorted(passes[1]) == sorted(zip(INPUTS, TARGETS, strict=True))
+    assert passes[0] != passes[1]
+    assert list(texts_of(text_dataset(INPUTS, TARGETS, ENCODER, TEXT_HPARAMS))) == passes[0]
+    assert int(batches.cardinality()) == sum(1 for _ in batches) > 1
+
+
+def test_training_leaves_out_what_is_too_long_and_an_evaluation_does_not():
+    inputs, targets = [*INPUTS, "x" * 40], [*TARGETS, "y"]
+    assert len(list(texts_of(text_dataset(inputs, targets, ENCODER, TEXT_HPARAMS)))) == len(INPUTS)
+    whole = text_dataset(inputs, targets, ENCODER, TEXT_HPARAMS, training=False)
+    assert len(list(texts_of(whole))) == len(inputs)
+
+
+def test_lengths_are_cut_and_left_out_as_in_dataset():
+    def longest(**changes):
+        hparams = dataclasses.replace(TEXT_HPARAMS, **changes)
+        batches = list(text_dataset(INPUTS, TARGETS, ENCODER, hparams, training=False))
+        found = [max(batch[side].shape[1] for batch in batches) for side in ("inputs", "targets")]
+        return *found, sum(len(batch["inputs"]) for batch in batches)
+
+    source, target, count = longest()
+    assert longest(max_input_seq_length=3) == (3, target, count)
+    assert longest(max_target_seq_length=2) == (source, 2, count)
+    both = zip(INPUTS, TARGETS, strict=True)
+    lengths = [max(len(ENCODER.encode(text)) + 1 for text in pair) for pair in both]
+    assert longest(min_length=5)[2] == sum(each >= 5 for each in lengths) < count
+    most = {"max_length": 5, "eval_drop_long_sequences": True}
+    assert longest(**most)[2] == sum(each <= 5 for each in lengths) < count
+
+
+@pytest.mark.parametrize("count, after", [(3, [0, 1, 2]), (None, [2, 0, 1])])
+def test_batches_of_numpy_are_what_keras_takes(count, after):
+    batches = pipeline.Batches(lambda: ({"inputs": number} for number in range(3)), count)
+    assert batches.num_batches == count
+    assert [batch["inputs"] for batch in batches.as_numpy_iterator()] == [0, 1, 2]
+    assert [batches[index]["inputs"] for index in (2, 0, 1, 0, 1)] == [0, 1, 2, 0, 1]
+    batches.on_epoch_end()  # before the end of a pass
+    assert [batches[index]["inputs"] for index in range(3)] == after
+
+
+@pytest.mark.parametrize(
+    "inputs, targets, named",
+    [
+        (["a"], ["b", "c"], "1 .* 2 "),
+        ([], [], "0 .* 0 "),
+        ("a dog", "ein Hund", "str"),
+        (["x" * 40], ["y"], "max_length=12"),
+    ],
+)
+def test_what_is_refused(inputs, targets, named):
+    with pytest.raises(UserError, match=named):
+        text_dataset(inputs, targets, ENCODER, TEXT_HPARAMS)
+
+
+def test_sentences_may_be_an_array():
+    batches = text_dataset(np.array(INPUTS), np.array(TARGETS), ENCODER, TEXT_HPARAMS)
+    assert sorted(texts_of(batches)) == sorted(zip(INPUTS, TARGETS, strict=True))
+
+
+def test_hparams_that_need_records_are_refused_for_training():
+    hparams = dataclasses.replace(TEXT_HPARAMS, subword_dropout=0.1, bidirectional_steps=3)
+    with pytest.raises(UserError, match="subword_dropout"):
+        text_dataset(["a"], ["b"], ENCODER, hparams)
+    assert len(list(text_dataset(["a"], ["b"], ENCODER, hparams, training=False))) == 1
+
+
+def test_updates_that_only_the_trainer_makes_are_refused_for_training(tmp_path):
+    hparams = dataclasses.replace(TEXT_HPARAMS, effective_batch_size=25_000)
+    said = "effective_batch_size=25000"
+    with pytest.raises(UserError, match=said):
+        text_dataset(["a"], ["b"], ENCODER, hparams)
+    with pytest.raises(UserError, match=said):
+        dataset("algorithmic_reverse_binary40_test", tmp_path, hparams)
+    gathered = {"optimizer": "multistep_adam", "optimizer_multistep_accumulate_steps": 2}
+    for other, training in ((hparams, False), (dataclasses.replace(hparams, **gathered), True)):
+        assert len(list(text_dataset(["a"], ["b"], ENCODER, other, training=training))) == 1
+
+
+def test_the_folder_may_be_under_home(problem, write_split, tmp_path, monkeypatch):
+    folder, asked, encoders = write_split([(5, 4)] * 9), [], problem.feature_encoders
+    monkeypatch.setenv("HOME", str(tmp_path.parent))
+    problem.feature_encoders = lambda data_dir: asked.append(data_dir) or encoders(data_dir)
+    next(dataset(problem, f"~/{tmp_path.name}", TEXT_HPARAMS).as_numpy_iterator())
+    assert set(asked) == {folder}
+
+
+def test_a_problem_is_named(tmp_path):
+    with pytest.raises(UserError, match="algorithmic_identity_decimal40"):
+        dataset("algorithmic_identity_decimal40", tmp_path, "transformer_test")
 
 
 @pytest.mark.slow
@@ -256,11 +354,11 @@ def test_on_one_core_nobody_waits_for_an_iterator_that_is_dropped(problem, write
 
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
         from t2t_repro.config import HParams
-        from t2t_repro.data import pipeline
+        from t2t_repro.data import dataset
         from tests.data.conftest import Bytes
 
         hparams = HParams(batch_size=60, max_length=16, min_length_bucket=4)
-        made = pipeline.make_dataset(Bytes(), "train", hparams, sys.argv[1], training=True)
+        made = dataset(Bytes(), sys.argv[1], hparams)
         batches = iter(made)
         end = time.monotonic() + 3
         while time.monotonic() < end:

@@ -1,74 +1,114 @@
-import random
 import struct
 
 import pytest
+import tensorflow as tf
 
 from t2t_repro.data import tfrecord
 from t2t_repro.errors import UserError
+from tests.data.record_files import read_examples, write_examples
 
-
-def test_the_checksum_is_crc_32c():
-    crc = 0xE3069283  # of these digits, by RFC 3720 and others
-    masked = ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
-    for records in ([b"123456789"], [b"123456789", b"", b"1"], [b"123456789", bytes(5000)]):
-        frame = tfrecord.frames(records)[0]
-        assert struct.unpack("<I", frame[-4:]) == (masked,)
-
-
-def test_checksums_of_many_records_equal_those_of_one_alone():
-    rng = random.Random(1)
-    records = [rng.randbytes(rng.choice([1, 2, 3, 4, 5, 31, 200, 511, 512])) for _ in range(99)]
-    assert tfrecord.frames(records) == [tfrecord.frames([record])[0] for record in records]
-    assert tfrecord.frames([]) == []
-
-
-def test_bounds_cut_a_file_into_its_frames():
-    frames = tfrecord.frames([b"a", b"bcd", b""])
-    bounds = list(tfrecord.bounds(b"".join(frames)))
-    assert [end - start for start, end in zip(bounds, bounds[1:], strict=False)] == [17, 19, 16]
+EXAMPLES = [
+    *({"inputs": [2 + n, 300, 1], "targets": [70000 + n, 1]} for n in range(40)),
+    {"inputs": [0, -1, 2**63 - 1, -(2**63)], "targets": [7] * 3000},
+]
 
 
 @pytest.fixture
 def path(tmp_path):
     path = tmp_path / "x"
-    path.write_bytes(b"".join(tfrecord.frames([b"the first of three", b"second", b"the third"])))
+    write_examples(path, EXAMPLES)
     return path
 
 
-@pytest.mark.parametrize("cut", [5, 30, -3])
-def test_a_truncated_file_is_named(path, cut):
-    path.write_bytes(path.read_bytes()[:cut])
-    with pytest.raises(UserError):
+def test_bytes_are_those_of_tensorflow(path, tmp_path):
+    with tf.io.TFRecordWriter(str(tmp_path / "theirs")) as writer:
+        for example in EXAMPLES:
+            message = tf.train.Example()
+            for name, ids in example.items():
+                message.features.feature[name].int64_list.value.extend(ids)
+            writer.write(message.SerializeToString(deterministic=True))
+    assert path.read_bytes() == (tmp_path / "theirs").read_bytes()
+    assert tfrecord.read(path) == list(tf.data.TFRecordDataset(str(path)).as_numpy_iterator())
+
+
+def test_examples_come_back_in_order(path):
+    assert read_examples(path) == EXAMPLES
+    ids, lengths = tfrecord.arrays(path, ["targets", "inputs"])
+    assert lengths.tolist() == [[len(e["targets"]), len(e["inputs"])] for e in EXAMPLES]
+    assert ids.tolist() == [i for e in EXAMPLES for i in [*e["targets"], *e["inputs"]]]
+
+
+def test_numbers_one_by_one_are_read_and_other_fields_skipped(tmp_path):
+    message = tf.train.Example()
+    message.features.feature["text"].bytes_list.value.append(b"abc")
+    message.features.feature["share"].float_list.value.extend([0.5, 0.25])
+    message.features.feature["inputs"].int64_list.value.extend([7, -3])
+    unpacked = b"\x0a\x10\x0a\x0e\x0a\x04more\x12\x06\x1a\x04\x08\x05\x08\x07"
+    frames = tfrecord.frames([message.SerializeToString(), unpacked])
+    (tmp_path / "y").write_bytes(b"".join(frames))
+    ids, lengths = tfrecord.arrays(tmp_path / "y", ["inputs", "more"])
+    assert (ids.tolist(), lengths.tolist()) == ([7, -3, 5, 7], [[2, 0], [0, 2]])
+
+
+def test_format_is_that_of_t2t():
+    """The bytes of an Example, as the protocol buffer's definition lays them out."""
+    packed = b"\x0a\x02\x02\x01"  # Int64List.value, packed: 2, 1
+    feature = b"\x1a" + bytes([len(packed)]) + packed
+    entries = b""
+    for name in (b"inputs", b"targets"):
+        entry = b"\x0a" + bytes([len(name)]) + name + b"\x12" + bytes([len(feature)]) + feature
+        entries += b"\x0a" + bytes([len(entry)]) + entry
+    expected = b"\x0a" + bytes([len(entries)]) + entries
+    assert tfrecord.serialize({"targets": [2, 1], "inputs": [2, 1]}) == expected
+
+
+def test_the_checksum_is_crc_32c():
+    crc = 0xE3069283  # of these digits, by RFC 3720 and others
+    masked = ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+    frames = tfrecord.frames([b"123456789", b"", bytes(5000)])
+    assert struct.unpack("<I", frames[0][-4:]) == (masked,)
+    bounds = list(tfrecord.bounds(b"".join(frames)))
+    assert [end - start for start, end in zip(bounds, bounds[1:], strict=False)] == [25, 16, 5016]
+    assert tfrecord.content(frames[0]) == b"123456789"
+
+
+ENORMOUS = (1 << 60).to_bytes(8, "little")
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        *(lambda file, cut=cut: file[:cut] for cut in (5, 30, -3)),
+        *(lambda file, at=at: file[:at] + b"\xff" + file[at + 1 :] for at in (1, 9, 20)),
+        *(lambda file, more=more: file + more for more in (b"\0", b"more than a header")),
+        lambda file: file + ENORMOUS + tfrecord._checksum(ENORMOUS),
+    ],
+)
+def test_a_damaged_file_is_named(path, damage):
+    path.write_bytes(damage(path.read_bytes()))
+    with pytest.raises(UserError, match=str(path)):
         tfrecord.read(path)
 
 
-@pytest.mark.parametrize("byte, how", [(1, "the length at byte 0"), (20, "bytes of record 0")])
-def test_a_changed_byte_is_found(path, byte, how):
-    content = bytearray(path.read_bytes())
-    content[byte] ^= 1
-    path.write_bytes(content)
-    with pytest.raises(UserError, match=f"{how} .*not what was written"):
-        tfrecord.read(path)
+@pytest.mark.parametrize("record", [b"\x0a", b"\x0a\x09abc", b"\x0b", b"\xff not an example"])
+def test_other_records_are_named(path, record):
+    path.write_bytes(b"".join(tfrecord.frames([record])))
+    with pytest.raises(UserError, match=str(path)):
+        tfrecord.arrays(path, ["inputs"])
 
 
-def test_its_frames_are_those_that_are_written(tmp_path):
-    (tmp_path / "y").write_bytes(b"".join(tfrecord.frames([b"one", b"three"])))
-    assert tfrecord.read(tmp_path / "y") == [b"one", b"three"]
-
-
-@pytest.mark.parametrize("damage", [b"\0", b"garbage", b"more than a header of garbage"])
-def test_frames_are_checked_by_their_lengths(path, damage):
-    tfrecord.check(path)
-    whole = path.read_bytes()
-    path.write_bytes(whole + damage)
-    with pytest.raises(UserError, match=f"at byte {len(whole)}"):
-        tfrecord.check(path)
-    path.write_bytes(b"")
-    tfrecord.check(path)
-
-
-def test_an_enormous_length_is_not_believed(path):
-    length = (1 << 60).to_bytes(8, "little")
-    path.write_bytes(path.read_bytes() + length + tfrecord._CHECKSUM.pack(tfrecord._crc(length)))
-    with pytest.raises(UserError, match=f"after 12 of its {(1 << 60) + 16} bytes"):
-        tfrecord.check(path)
+def test_find_shards(problem, write_split, tmp_path):
+    for folder in (tmp_path, tmp_path / "nowhere"):
+        with pytest.raises(UserError, match=f"t2t-datagen --problem=bytes --data_dir={folder}"):
+            tfrecord.find_shards(problem, "train", folder)
+    write_split([(2, 2)] * 6, shards=3)
+    (tmp_path / "bytes-train-00000-of-00003.incomplete").touch()
+    (tmp_path / "bytes-trainer-00000-of-00009").touch()
+    expected = [str(tmp_path / f"bytes-train-0000{n}-of-00003") for n in range(3)]
+    assert tfrecord.find_shards(problem, "train", tmp_path) == expected
+    (tmp_path / "bytes-train-00001-of-00003").unlink()
+    with pytest.raises(UserError, match="bytes-train-00001-of-00003"):
+        tfrecord.find_shards(problem, "train", tmp_path)
+    write_split([(2, 2)], shards=2)
+    with pytest.raises(UserError, match="--overwrite"):
+        tfrecord.find_shards(problem, "train", tmp_path)

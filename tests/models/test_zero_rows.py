@@ -1,11 +1,11 @@
-"""Columns and rows of zeros, by which few_shapes.py pads a batch, are nothing to the step."""
+"""Columns and rows of zeros, by which the pipeline pads a batch, are nothing to the step."""
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_repro.data import few_shapes
+from t2t_repro.data import pipeline
 from t2t_repro.models.tensorflow_step import gradients_of
 from tests.conftest import GOLDEN
 from tests.models.test_transformer import BATCH, tiny
@@ -31,7 +31,7 @@ def gradients(model, batch):
 def check(model, batch):
     rows, length = (max(ids.shape[axis] for ids in batch.values()) for axis in (0, 1))
     alike = {n: np.pad(ids, ((0, 0), (0, length - ids.shape[1]))) for n, ids in batch.items()}
-    padded = few_shapes.padder({(rows + 3, length + 2): 1.0})(alike)
+    padded = pipeline._padder([0], {(rows + 3, length + 2): 1.0})(alike)
     assert padded["inputs"].shape == padded["targets"].shape == (rows + 3, length + 2)
     loss, expected, _ = gradients(model, batch)
     found, values, finite = gradients(model, padded)
@@ -45,7 +45,6 @@ def check(model, batch):
 @pytest.mark.parametrize("changes", TRANSFORMERS, ids=str)
 def test_to_a_transformer(changes):
     model = tiny(**NO_DROPOUT, **changes)
-    assert few_shapes.suit(model.hparams.model)
     check(model, BATCH)
 
 
@@ -54,7 +53,3 @@ def test_to_a_transformer(changes):
 def test_to_the_models_of_tensor2tensor(path, golden_case):
     case = golden_case(path.stem)
     check(case.model(**dict.fromkeys(RATES, 0.0)), case.batch)
-
-
-def test_to_others_it_is_not():
-    assert not few_shapes.suit("byte_net") and not few_shapes.suit("lstm_seq2seq_attention")

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from t2t_repro import registry
-from t2t_repro.data import example, pipeline, tfrecord
+from t2t_repro.data import pipeline, tfrecord
 from t2t_repro.data.generate import generate_data
 from t2t_repro.data.job import Job
 from t2t_repro.errors import UserError
@@ -52,7 +52,7 @@ def test_the_files_hold_all_three_and_the_translations_are_the_targets(
     assert summary["splits"]["train"]["examples"] == 3
     encoder = SubwordTextEncoder(str(vocabulary))
     (path,) = (tmp_path / "data").glob(f"{NAME}-dev-*")
-    stored = [example.lists(record) for record in tfrecord.read(path)]
+    stored = [tfrecord.lists(record) for record in tfrecord.read(path)]
     for number, record in enumerate(stored):
         text = {name: encoder.decode(ids[:-1]) for name, ids in record.items()}
         names = dict(zip(("inputs", "targets", "dist_targets"), LINES, strict=True))

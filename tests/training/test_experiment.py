@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from t2t_repro import registry
-from t2t_repro.data import few_shapes, pipeline
+from t2t_repro.data import batching, pipeline
 from t2t_repro.data.generate import generate_data
 from t2t_repro.data.job import Job
 from t2t_repro.errors import UserError
@@ -58,7 +58,7 @@ def make(tmp_path, data_dir):
     return make
 
 
-@pytest.mark.parametrize("xla_compile, most", [(False, [0, 0]), (True, [0, few_shapes.MOST])])
+@pytest.mark.parametrize("xla_compile, most", [(False, [0, 0]), (True, [0, batching.MOST_SHAPES])])
 def test_batches_have_a_few_shapes_where_each_is_compiled(make, monkeypatch, xla_compile, most):
     asked, plainly = [], pipeline.make_dataset
 

@@ -7,7 +7,7 @@ import pytest
 
 import t2t_repro
 from t2t_repro.config import HParams
-from t2t_repro.data import generate, packing, pipeline, records
+from t2t_repro.data import generate, packing, pipeline, tfrecord
 from t2t_repro.data.job import Job
 from t2t_repro.problem import Problem, Split
 from t2t_repro.text.encoders import ByteTextEncoder
@@ -49,7 +49,7 @@ def data_dir(tmp_path_factory):
 
 
 def test_the_files_hold_packed_examples(data_dir):
-    (path,) = records.find_shards(Packed(), Split.EVAL, data_dir)
+    (path,) = tfrecord.find_shards(Packed(), Split.EVAL, data_dir)
     samples = list(Packed().generate_encoded_samples("", "", Split.EVAL))
     assert read_examples(path) == list(packing.pack(samples, 40))
     train = list(pipeline.read_split(Packed(), Split.TRAIN, data_dir))

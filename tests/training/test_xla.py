@@ -1,5 +1,6 @@
 """--xla_compile: where it is refused, and that a step which XLA compiles is the plain step."""
 
+import itertools
 import json
 
 import pytest
@@ -77,7 +78,7 @@ def test_steps_that_xla_compiles_are_the_plain_ones_and_go_on(make, tmp_path, wr
             experiment.run(request)
         rows = request.run.read_metrics()
         losses[name] = [row["loss"] for row in rows if row["kind"] == "train"]
-        data = experiment.Experiment(request)._training_data(0).take(40)
+        data = itertools.islice(experiment.Experiment(request)._training_data(0), 40)
         widths[name] = {batch["targets"].shape[1] for batch in data}
         assert request.run.config().xla_compile == compiled
     assert len(losses["xla"]) == 20

@@ -1,0 +1,157 @@
+"""The ids of a split, decoded once from its TFRecords into a file that is mapped into memory.
+
+`ids.PROBLEM-SPLIT` lies beside the records, or in the user's cache where that folder cannot be
+written to. It is made anew where the size or the time of a file of records differs. So a shuffle of
+all examples, exact counts and a start in mid-epoch are cheap, and no batch needs protobuf.
+"""
+
+import dataclasses
+import hashlib
+import json
+import os
+import pathlib
+import platform
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from t2t_repro.data import packing, tfrecord
+from t2t_repro.errors import UserError
+from t2t_repro.files import writing
+from t2t_repro.problem import Problem
+
+_END = struct.Struct("<Q")  # the size of the JSON before it, which says what the arrays are
+
+
+@dataclasses.dataclass(frozen=True)
+class Examples:
+    """Examples in the order of their files. R is their number, N that of their ids.
+
+    Attributes:
+        ids: int32 (N,), those of all features.
+        starts: {feature: int64 (R,)}, where each example's begin in `ids`.
+        lengths: {feature: int32 (R,)}.
+        paths: the files.
+        counts: how many examples each file has.
+        largest: {feature: the largest id in each file}.
+    """
+
+    ids: np.ndarray
+    starts: dict[str, np.ndarray]
+    lengths: dict[str, np.ndarray]
+    paths: Sequence[str] = ()
+    counts: Sequence[int] = ()
+    largest: dict[str, list[int]] = dataclasses.field(default_factory=dict)
+
+    def lists(self, feature: str, rows: np.ndarray) -> list[list[int]]:
+        """Returns the ids of some examples."""
+        starts = self.starts[feature][rows]
+        ends = starts + self.lengths[feature][rows]
+        return [self.ids[a:b].tolist() for a, b in zip(starts.tolist(), ends.tolist(), strict=True)]
+
+
+def examples_of(sides: dict[str, list[list[int]]]) -> Examples:
+    """Returns {feature: the ids of each example} as Examples."""
+    lengths = {name: np.array(list(map(len, each)), np.int32) for name, each in sides.items()}
+    ends = np.cumsum(np.concatenate([*lengths.values()]), dtype=np.int64).reshape(len(sides), -1)
+    starts = {name: ends[i] - lengths[name] for i, name in enumerate(sides)}
+    flat = [ids for each in sides.values() for ids in each]
+    return Examples(
+        np.concatenate([np.zeros(0, np.int32), *flat]).astype(np.int32), starts, lengths
+    )
+
+
+def open_split(problem: Problem, split: str, data_dir: str | os.PathLike) -> Examples:
+    """Returns the examples of a split, under the names of the features that the model sees.
+
+    Raises:
+        UserError: if files are missing or corrupt, there is no record, or one lacks a feature or
+            has an id below 0.
+    """
+    paths = tfrecord.find_shards(problem, split, data_dir)
+    seen = {name: problem.stored_feature(name) for name in packing.features(problem)}
+    features, found = sorted(seen.values()), map(os.stat, paths)
+    versions = [[each.st_size, each.st_mtime_ns] for each in found]
+    key = {"features": features, "files": versions}
+    folder = pathlib.Path(data_dir).expanduser().absolute()
+    name = f"ids.{problem.dataset_filename()}-{split}"
+    user = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
+    other = user / "t2t_repro" / hashlib.sha256(os.fsencode(folder)).hexdigest()[:16] / name
+    mapped = _map(folder / name, key) or _map(other, key)
+    if mapped is None:
+        path = folder / name
+        try:
+            _write(path, key, paths)
+        except OSError:
+            path = other
+            _write(path, key, paths)
+        mapped = _map(path, key)
+    assert mapped is not None
+    head, words = mapped
+    counts = head["counts"]
+    lengths = words[len(words) - sum(counts) * len(features) :].reshape(-1, len(features))
+    ends = np.cumsum(lengths, dtype=np.int64).reshape(lengths.shape)
+    place = {name: features.index(seen[name]) for name in seen}
+    return Examples(
+        words,
+        {name: ends[:, i] - lengths[:, i] for name, i in place.items()},
+        {name: np.ascontiguousarray(lengths[:, i]) for name, i in place.items()},
+        paths,
+        counts,
+        {name: [each[i] for each in head["largest"]] for name, i in place.items()},
+    )
+
+
+def _map(path: pathlib.Path, key: dict[str, Any]) -> tuple[dict[str, Any], np.ndarray] | None:
+    """Returns what a file says of itself, and its int32; None: it is of other records."""
+    try:
+        with open(path, "rb") as file:
+            file.seek(-_END.size, os.SEEK_END)
+            (size,) = _END.unpack(file.read())
+            file.seek(-_END.size - size, os.SEEK_END)
+            words = file.tell() // 4
+            head = json.loads(file.read(size))
+            if head["key"] != key:
+                return None
+            return head, np.memmap(file, np.int32, "r", shape=words).view(np.ndarray)
+    except (OSError, ValueError):
+        return None
+
+
+def _write(path: pathlib.Path, key: dict[str, Any], paths: Sequence[str]) -> None:
+    features, lengths, largest = key["features"], [], []
+    own = path.with_name(f"{path.name}.{platform.node()}-{os.getpid()}")  # others may write too
+    with writing(own, "wb") as file:
+        for each in paths:
+            ids, length = tfrecord.arrays(each, features)
+            _check(each, features, ids, length)
+            file.write(ids.astype(np.int32).tobytes())
+            lengths.append(length)
+            of = np.repeat(np.tile(np.arange(len(features)), len(length)), length.ravel())
+            largest.append([int(ids[of == i].max(initial=0)) for i in range(len(features))])
+        counts = list(map(len, lengths))
+        if not sum(counts):
+            raise UserError(
+                f"Expected records in {path.parent}. Received: {len(paths)} files such as "
+                f"{os.path.basename(paths[0])} without any. Make them again by t2t-datagen "
+                "--overwrite."
+            )
+        file.write(np.concatenate(lengths).tobytes())
+        head = json.dumps({"key": key, "counts": counts, "largest": largest}).encode()
+        file.write(head + _END.pack(len(head)))
+    os.replace(own, path)
+
+
+def _check(path: str, features: list[str], ids: np.ndarray, lengths: np.ndarray) -> None:
+    side = [
+        features.index(name.rpartition("_")[0] if name.endswith(packing.KINDS) else name)
+        for name in features
+    ]
+    if not lengths.all() or (lengths != lengths[:, side]).any() or ids.min(initial=0) < 0:
+        raise UserError(
+            f"Expected every record of {path} to have ids from 0 on in the int64 features "
+            f"{features}, those of a packed side of one length. Received: another record. Check "
+            "--data_dir and --problem, or make the file again by t2t-datagen --overwrite."
+        )

@@ -1,0 +1,236 @@
+"""Pairs that are turned round and words that are cut anew: alike for whoever goes on or shares."""
+
+import collections
+import dataclasses
+
+import numpy as np
+import pytest
+
+from t2t_repro.data import augment, pipeline
+from t2t_repro.errors import UserError
+from t2t_repro.problem import Problem
+from t2t_repro.text import ByteTextEncoder, SubwordTextEncoder
+from tests.data.record_files import write_examples
+from tests.data.test_pipeline import HPARAMS, batches, rows, same
+
+ENCODER = SubwordTextEncoder.from_subtokens(
+    ["<pad>_", "<EOS>_", *"\\_u;0123456789abc", "ab", "bc", "ca", "abc", "abc_", "ca_"]
+)
+OTHER = SubwordTextEncoder.from_subtokens(
+    ["<pad>_", "<EOS>_", *ENCODER.all_subtoken_strings[:1:-1]]
+)
+WORDS = ["abc", "bca", "ca", "abcabc", "cab", "b"]
+DROPPING = dataclasses.replace(HPARAMS, subword_dropout=0.4)
+TURNING = dataclasses.replace(HPARAMS, bidirectional_steps=37)
+SOURCE, TARGET = 10, 30  # the least id of either side of `Pairs`
+
+
+class Words(Problem):
+    """Subwords to bytes."""
+
+    name = "words"
+    encoders = ENCODER, ByteTextEncoder()
+
+    def feature_encoders(self, data_dir):
+        return dict(zip(("inputs", "targets"), self.encoders, strict=True))
+
+
+class Pairs(Words):
+    """Pairs that tell by their ids which side is which."""
+
+    name = "pairs"
+    encoders = ByteTextEncoder(), ByteTextEncoder()
+
+
+class Packed(Pairs):
+    packed_length = 16
+
+
+class Separate(Pairs):
+    encoders = ENCODER, OTHER
+
+
+class Taught(Pairs):
+    """What is learned lies beside the targets, as TranslateDistillProblem has it."""
+
+    def stored_feature(self, name):
+        return {"targets": "dist_targets"}.get(name, name)
+
+
+def write_words(folder, most_words):
+    for shard, path in enumerate(Words().filepaths("train", folder, 2)):
+        texts = [" ".join(WORDS[(n + k) % 6] for k in range(1 + n % most_words)) for n in range(40)]
+        write_examples(
+            path,
+            [
+                {"inputs": [*ENCODER.encode(text), 1], "targets": [n + 2, 40 + shard, 1]}
+                for n, text in enumerate(texts)
+            ],
+        )
+    return str(folder)
+
+
+@pytest.fixture
+def data_dir(tmp_path):
+    """Files of `Words` and of `Pairs`."""
+    for shard, path in enumerate(Pairs().filepaths("train", tmp_path, 2)):
+        write_examples(
+            path,
+            [
+                {
+                    "inputs": [SOURCE + shard] * (3 + n % 5) + [100 + n, 1],
+                    "targets": [TARGET + shard] * (2 + n % 7) + [100 + n, 1],
+                }
+                for n in range(40)
+            ],
+        )
+    return write_words(tmp_path, 3)
+
+
+def texts_of(found):
+    """Returns {the targets, which name the example: its texts and its cuts}."""
+    examples = {}
+    for row, targets in zip(rows(found), rows(found, "targets"), strict=True):
+        assert row[-1] == 1
+        texts, cuts = examples.setdefault(targets, (set(), set()))
+        texts.add(ENCODER.decode(row[:-1]))
+        cuts.add(row)
+    return examples
+
+
+def pairs_of(found):
+    return list(zip(rows(found), rows(found, "targets"), strict=True))
+
+
+def turned(pair):
+    return pair[0][0] >= TARGET
+
+
+def test_every_epoch_has_the_same_texts_in_other_subwords(data_dir):
+    plain = texts_of(batches(Words(), data_dir, 200))
+    dropping = texts_of(batches(Words(), data_dir, 200, DROPPING))
+    assert plain.keys() == dropping.keys()
+    for targets, (texts, cuts) in plain.items():
+        assert dropping[targets][0] == texts and len(cuts) == 1
+    assert sum(len(cuts) for _, cuts in dropping.values()) > 3 * len(plain)
+    longest = max(len(cut) for _, cuts in plain.values() for cut in cuts)
+    assert max(len(cut) for _, cuts in dropping.values() for cut in cuts) <= longest
+
+
+@pytest.mark.parametrize("most, shapes", [(1, {(12, 16)}), (2, {(12, 8), (6, 16)})])
+def test_a_few_shapes_hold_the_same_examples(tmp_path, monkeypatch, most, shapes):
+    data_dir = write_words(tmp_path, 7)
+    plain, found = (
+        batches(Words(), data_dir, 200, DROPPING, seed=3, most_shapes=count) for count in (99, most)
+    )
+    assert len({batch["inputs"].shape for batch in plain}) == 7
+    count = collections.Counter(batch["inputs"].shape for batch in found)
+    assert count.keys() == shapes
+    for one, other in zip(found, plain, strict=True):
+        for name in ("inputs", "targets"):
+            height, width = other[name].shape
+            np.testing.assert_array_equal(one[name][:height, :width], other[name])
+            assert one[name].sum() == other[name].sum()
+            assert one[name].shape == one["inputs"].shape
+    going_on = batches(Words(), data_dir, 50, DROPPING, seed=3, most_shapes=most, start=150)
+    assert same(found[150:], going_on)
+
+    monkeypatch.setattr(pipeline.keras.backend, "backend", lambda: "jax")
+    where = (Words(), "train", DROPPING, data_dir)
+    assert pipeline.make_dataset(*where, training=True).shares == []
+    dataset = pipeline.make_dataset(*where, training=True, most_shapes=most, seed=3)
+    for share, shape in dataset.shares:
+        assert shape["targets"] == shape["inputs"]
+        assert count[shape["inputs"]] / 200 == pytest.approx(share, abs=0.08)
+    assert len(dataset.shares) == most
+    later = pipeline.make_dataset(*where, training=True, most_shapes=most, seed=3, start=150)
+    assert later.shares == dataset.shares
+
+
+def test_what_is_something_to_a_model_is_not_padded_so(tmp_path):
+    data_dir = write_words(tmp_path, 7)
+    bytenet = dataclasses.replace(DROPPING, model="byte_net")
+    found = batches(Words(), data_dir, 90, bytenet, seed=3, most_shapes=1)
+    plain = batches(Words(), data_dir, 90, DROPPING, seed=3)
+    assert [len(batch["inputs"]) for batch in found] == [len(batch["inputs"]) for batch in plain]
+    assert len({batch["inputs"].shape for batch in found}) > 7
+
+
+def test_each_batch_has_draws_of_its_own():
+    (cut,) = augment.changes(Words(), DROPPING, "", seed=5, longest=99)
+    ids = [*ENCODER.encode("abcabc bca abc"), 1]
+    sides = {"inputs": [ids] * 7, "targets": [[2, 1]] * 7}
+    first, again, second = (cut(sides, number, slice(None)) for number in (3, 3, 4))
+    assert first == again != second and first["targets"] == sides["targets"]
+    assert len(set(map(tuple, first["inputs"]))) > 1
+
+
+def test_the_last_steps_are_not_cut(data_dir):
+    hparams = dataclasses.replace(DROPPING, train_steps=50, subword_dropout_final_steps=37)
+    found, plain = batches(Words(), data_dir, 60, hparams), batches(Words(), data_dir, 60)
+    assert same(found[:13], batches(Words(), data_dir, 13, DROPPING))
+    assert same(found[13:], plain[13:]) and not same(found[12:], plain[12:])
+
+
+def test_of_a_reversed_problem_the_other_side_is_cut(data_dir):
+    found = batches(Words(was_reversed=True), data_dir, 60, DROPPING)
+    plain = batches(Words(was_reversed=True), data_dir, 60)
+    assert set(rows(found)) == set(rows(plain)) and len(set(rows(plain))) == 80
+    assert len(set(rows(found, "targets"))) > len(set(rows(plain, "targets")))
+
+
+def test_half_of_the_pairs_are_turned_round_in_the_first_steps_and_no_other_changes(data_dir):
+    plain, found = batches(Pairs(), data_dir, 60), batches(Pairs(), data_dir, 60, TURNING)
+    assert same(found[37:], plain[37:]) and not same(found[36:], plain[36:])
+    before, now = pairs_of(plain[:37]), pairs_of(found[:37])
+    assert now == [p[::-1] if turned(n) else p for p, n in zip(before, now, strict=True)]
+    assert 0.4 < sum(map(turned, now)) / len(now) < 0.6
+    longer = dataclasses.replace(TURNING, bidirectional_steps=200)
+    every = set(pairs_of(batches(Pairs(), data_dir, 200, longer)))
+    whole = set(pairs_of(batches(Pairs(), data_dir, 200)))
+    assert every == whole | {pair[::-1] for pair in whole}
+
+
+def test_a_reversed_problem_has_its_own_direction_afterwards(data_dir):
+    found = batches(Pairs(was_reversed=True), data_dir, 60, TURNING)
+    assert all(row[0] >= TARGET for row in rows(found[37:]))
+    assert min(row[0] for row in rows(found[:37])) < TARGET
+
+
+BOTH = [(Words(), DROPPING), (Pairs(), TURNING)]
+
+
+@pytest.mark.parametrize("problem, hparams", BOTH)
+def test_it_goes_on_from_any_step_and_the_seed_decides(data_dir, problem, hparams):
+    whole = batches(problem, data_dir, 40, hparams, seed=3)
+    assert same(whole[20:], batches(problem, data_dir, 20, hparams, seed=3, start=20))
+    assert not same(whole, batches(problem, data_dir, 40, hparams, seed=4))
+
+
+@pytest.mark.parametrize("problem, hparams", BOTH)
+def test_readers_that_share_a_batch_change_it_as_one(data_dir, problem, hparams):
+    together = batches(problem, data_dir, 20, hparams, replicas=2)
+    parts = [
+        batches(problem, data_dir, 20, hparams, num_shards=2, shard_index=index)
+        for index in range(2)
+    ]
+    for step, whole in enumerate(together):
+        assert sorted(pairs_of([whole])) == sorted(pairs_of([part[step] for part in parts]))
+
+
+@pytest.mark.parametrize("problem, hparams", BOTH)
+def test_evaluation_leaves_everything_as_it_is(data_dir, problem, hparams):
+    plain = batches(problem, data_dir, split="train", training=False)
+    assert same(plain, batches(problem, data_dir, None, hparams, training=False))
+
+
+@pytest.mark.parametrize(
+    "problem, hparams",
+    [
+        (Pairs(), DROPPING),  # no subwords
+        *((each, TURNING) for each in (Packed(), Words(), Separate(), Taught())),
+    ],
+)
+def test_what_cannot_be_changed_is_refused(problem, hparams):
+    with pytest.raises(UserError, match="--hparams="):
+        augment.changes(problem, hparams, "", seed=0, longest=9)

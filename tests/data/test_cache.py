@@ -1,0 +1,112 @@
+"""The ids of a split in one file that is mapped: made once, and anew where records change."""
+
+import os
+import pathlib
+
+import numpy as np
+import pytest
+
+from t2t_repro.data import cache, pipeline
+from t2t_repro.errors import UserError
+from tests.data.record_files import write_examples
+
+ONE = {"inputs": [5, 1], "targets": [9, 2, 1]}
+
+
+@pytest.fixture
+def split(problem, tmp_path):
+    """Writes a file of examples each, and opens the split."""
+
+    def write(*files):
+        for path, examples in zip(
+            problem.filepaths("train", tmp_path, len(files)), files, strict=True
+        ):
+            write_examples(path, examples)
+        return cache.open_split(problem, "train", tmp_path)
+
+    return write
+
+
+def all_of(found):
+    rows = np.arange(sum(found.counts))
+    return {name: found.lists(name, rows) for name in found.starts}
+
+
+def test_it_finds_every_example(problem, split, tmp_path):
+    files = [
+        [{"inputs": [n + 3] * (n % 5 + 1), "targets": [n + 2, 1]} for n in range(s, 31, 3)]
+        for s in range(3)
+    ]
+    found = split(*files)
+    expected = [example for file in files for example in file]
+    for name in ("inputs", "targets"):
+        assert all_of(found)[name] == [example[name] for example in expected]
+        assert found.lists(name, np.array([30, 0])) == [expected[30][name], expected[0][name]]
+        assert found.lengths[name].tolist() == [len(example[name]) for example in expected]
+    assert found.counts == [11, 10, 10] and found.largest["inputs"] == [33, 31, 32]
+    backward = cache.open_split(type(problem)(was_reversed=True), "train", tmp_path)
+    assert all_of(backward)["inputs"] == all_of(found)["targets"]
+    assert backward.largest["targets"] == found.largest["inputs"]
+    assert len(list(tmp_path.glob("ids.*"))) == 1 and not list(tmp_path.glob("bytes*ids*"))
+
+
+def test_it_is_made_once_and_anew_for_other_records(split, tmp_path):
+    first = split([ONE])
+    made = (tmp_path / "ids.bytes-train").stat()
+    os.utime(tmp_path / "ids.bytes-train", (1, 1))
+    cache_time = (tmp_path / "ids.bytes-train").stat().st_mtime
+    path = tmp_path / "bytes-train-00000-of-00001"
+    times = path.stat().st_atime_ns, path.stat().st_mtime_ns
+    write_examples(path, [ONE])
+    os.utime(path, ns=times)
+    from tests.data.conftest import Bytes
+
+    cache.open_split(Bytes(), "train", tmp_path)
+    assert (tmp_path / "ids.bytes-train").stat().st_mtime == cache_time
+    found = split([{"inputs": [7, 1], "targets": [9, 2, 1]}])  # as many bytes, at another time
+    assert all_of(found)["inputs"] == [[7, 1]]
+    assert all_of(first)["inputs"] == [[5, 1]]  # it keeps what it has opened
+    assert (tmp_path / "ids.bytes-train").stat().st_size == made.st_size
+
+
+@pytest.mark.parametrize("content", [b"", b"short", b"\0" * 40])
+def test_a_file_of_something_else_is_made_anew(split, tmp_path, content):
+    (tmp_path / "ids.bytes-train").write_bytes(content)
+    assert all_of(split([ONE])) == {name: [ids] for name, ids in ONE.items()}
+
+
+def test_where_the_folder_cannot_be_written_to_it_lies_in_the_users_cache(
+    problem, split, tmp_path, monkeypatch
+):
+    user = tmp_path / "user"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(user))
+    write = cache._write
+
+    def read_only(path, *args):
+        if path.parent == tmp_path:
+            raise PermissionError(13, "Read-only", str(path))
+        write(path, *args)
+
+    monkeypatch.setattr(cache, "_write", read_only)
+    assert all_of(split([ONE])) == {name: [ids] for name, ids in ONE.items()}
+    (path,) = user.rglob("ids.bytes-train")
+    before = path.stat().st_mtime_ns
+    cache.open_split(problem, "train", tmp_path)
+    assert path.stat().st_mtime_ns == before
+    assert not (tmp_path / "ids.bytes-train").exists()
+
+
+@pytest.mark.parametrize(
+    "examples",
+    [[], [ONE, {"targets": [1]}], [{**ONE, "inputs": []}], [{**ONE, "targets": [4, -1]}]],
+)
+def test_what_is_no_example_is_an_error(split, tmp_path, examples):
+    with pytest.raises(UserError, match="bytes-train-00000"):
+        split(examples)
+    assert not list(tmp_path.glob("ids.*"))
+
+
+def test_an_id_beyond_any_vocabulary_is_not_wrapped(problem, split, tmp_path):
+    split([{**ONE, "inputs": [2**32 + 5, 1]}])
+    with pytest.raises(UserError, match=str(2**32 + 5)):
+        next(pipeline.read_split(problem, "train", pathlib.Path(tmp_path)))
