@@ -8,7 +8,6 @@ data_dir, command lines, SHA-256 of the vocabularies), the vocabularies that the
 
 import contextlib
 import dataclasses
-import errno
 import fcntl
 import json
 import os
@@ -22,7 +21,7 @@ from typing import Any, ClassVar
 from t2t_repro import schema
 from t2t_repro.config import HParams
 from t2t_repro.errors import UserError, changes
-from t2t_repro.files import INCOMPLETE, append_line, sha256, write_text_atomic, writing
+from t2t_repro.files import append_line, sha256, write_text_atomic, writing
 
 TUNED = "decoding.json"  # in a run that t2t-avg-all --tune has made: how to decode with it
 PROVENANCE = "provenance.json"  # what it was made of, and how it translates
@@ -30,7 +29,7 @@ PLAN = "plan.json"  # what it was to take, as t2t-trainer saw it at its beginnin
 TRAINING_DATA = "training-data.json"  # what its training data are
 WARM_START = "warm-start.json"  # in a run: the weights that it began with, and what it took
 _LOCK = "trainer.lock"
-_DESCRIPTION = ("run.json", "hparams.json", PLAN, TRAINING_DATA, WARM_START)
+_DESCRIPTION = ("hparams.json", PLAN, TRAINING_DATA, WARM_START, "run.json")
 _Row = dict[str, str | int | float | bool | None]
 _MEND = "Mend the file, or begin a new run in another --output_dir."
 
@@ -66,13 +65,6 @@ class RunConfig(_RunFile):
     """
 
     hparams: HParams
-
-
-@dataclasses.dataclass(frozen=True)
-class _Begun:
-    """What is read of warm-start.json."""
-
-    checkpoint: str
 
 
 class RunDirectory:
@@ -161,12 +153,10 @@ class RunDirectory:
         Raises:
             schema.Malformed: if the file that says so is broken.
         """
-        try:
-            return pathlib.Path(
-                schema.read(self.path / WARM_START, _Begun, "Delete it.").checkpoint
-            )
-        except FileNotFoundError:
+        file = self.path / WARM_START
+        if not file.is_file():
             return None
+        return pathlib.Path(schema.read(file, dict[str, Any], "Delete it.")["checkpoint"])
 
     def newest_step(self) -> int:
         """Returns the step of the newest checkpoint by its name; 0: there is none."""
@@ -186,10 +176,7 @@ class RunDirectory:
 
         Raises:
             UserError: as `begin`, but for the vocabularies.
-            FileExistsError: if it is a file.
         """
-        if self.path.exists() and not self.path.is_dir():
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), os.fspath(self.path))
         if not self.exists() and any(self.checkpoints_dir.glob("ckpt-*")):
             raise UserError(
                 f"Expected {self.path / 'run.json'} beside the checkpoints that are there. "
@@ -253,52 +240,25 @@ class RunDirectory:
         Nothing else: the folder may hold the text and the data, too. run.json comes last, since
         where that is all the rest is.
         """
-        out.path.mkdir(parents=True, exist_ok=True)
-        vocabularies = self.config().vocabularies if self.exists() else None
-        names = {*_DESCRIPTION, *(vocabularies or ())}
-        for path in sorted(self.path.iterdir(), key=lambda path: path.name == "run.json"):
-            # Of a run that does not say its vocabularies: as T2T and the problems here call them.
-            vocabulary = path.name.startswith("vocab.") and INCOMPLETE not in path.name
-            if path.is_file() and (vocabulary or path.name in names):
-                with writing(out.path / path.name, "wb") as copy:
-                    copy.write(path.read_bytes())
+        vocabularies = (self.config().vocabularies if self.exists() else None) or ()
+        for name in (*vocabularies, *_DESCRIPTION):
+            if (self.path / name).is_file():
+                with writing(out.path / name, "wb") as copy:
+                    copy.write((self.path / name).read_bytes())
 
     def check_vocabularies(self, files: Iterable[str | os.PathLike]) -> None:
-        """Checks vocabularies that lie elsewhere against the run's own of the same names.
+        """Checks vocabularies against those with which the run was begun.
 
         Raises:
-            UserError: if one is another.
+            UserError: if one is another: its ids are of no use with this run.
         """
-        known = (self.config().vocabularies if self.exists() else None) or {}
+        known = self.config().vocabularies if self.exists() else None
         for file in map(pathlib.Path, files):
-            mine = self.path / file.name
-            if mine.exists():
-                wrong = mine.read_bytes().splitlines() != file.read_bytes().splitlines()
-            elif file.name in known:
-                wrong = sha256(file) != known[file.name]
-            else:  # the run has one of another kind
-                wrong = any(self.path.glob("vocab.*"))
-            if wrong:
+            if known and known.get(file.name) != sha256(file):
                 raise UserError(
                     f"Expected {file} to be the vocabulary of the run {self.path}. Received: "
                     "another one. Give the --data_dir of this run, or another --output_dir for a "
                     "new run."
-                )
-
-    def check_own_vocabularies(self) -> None:
-        """Checks that the run still has the vocabularies that it was begun with.
-
-        Raises:
-            UserError: if one is missing, or is another: its ids are of no use with that.
-        """
-        for name, digest in (self.config().vocabularies or {}).items():
-            file = self.path / name
-            there = sha256(file) if file.is_file() else ""
-            if there != digest:
-                raise UserError(
-                    f"Expected {file} as run.json has its SHA-256. Received: "
-                    f"{'another one' if there else 'no such file'}. Put it back, such as from a "
-                    "copy of the run, or give the --data_dir that has it."
                 )
 
     def append_metrics(self, values: dict[str, Any]) -> None:

@@ -8,7 +8,6 @@ What a run is needs neither Keras nor TensorFlow; a model is made when it is ask
 import contextlib
 import dataclasses
 import functools
-import itertools
 import os
 import pathlib
 import warnings
@@ -139,10 +138,7 @@ class TrainedRun:
         Raises:
             UserError: if the vocabulary in it is not that of the run.
         """
-        folder = os.path.expanduser(self.asked_data_dir or self.config.data_dir)
-        files = (os.path.join(folder, name) for name in self.problem.vocab_files(folder))
-        self.directory.check_vocabularies(filter(os.path.isfile, files))
-        return folder
+        return self._checked(os.path.expanduser(self.asked_data_dir or self.config.data_dir))
 
     @functools.cached_property
     def vocabulary_dir(self) -> str:
@@ -151,16 +147,15 @@ class TrainedRun:
         Raises:
             UserError: if the vocabulary there is not that of the run.
         """
-        if self.asked_data_dir:
-            return self.data_dir
         names = self.problem.vocab_files(self.path)
-        if not all((self.path / name).is_file() for name in names):
-            files = [pathlib.Path(self.config.data_dir, name) for name in names]
-            if all(file.is_file() for file in files) or not self.config.vocabularies:
-                self.directory.check_vocabularies(filter(os.path.isfile, files))
-                return self.config.data_dir
-        self.directory.check_own_vocabularies()
-        return os.fspath(self.path)
+        if self.asked_data_dir or not all((self.path / name).is_file() for name in names):
+            return self.data_dir
+        return self._checked(os.fspath(self.path))
+
+    def _checked(self, folder: str) -> str:
+        files = (os.path.join(folder, name) for name in self.problem.vocab_files(folder))
+        self.directory.check_vocabularies(filter(os.path.isfile, files))
+        return folder
 
     @property
     def vocabulary_files(self) -> list[pathlib.Path]:
@@ -205,8 +200,7 @@ class TrainedRun:
             UserError: on an unknown name or a bad value.
         """
         if self.tuned is None:
-            settings = DecodeHParams.of(self.problem, text)
-            return settings
+            return DecodeHParams.of(self.problem, text)
         search = self.tuned.search
         settings = DecodeHParams.of(self.problem, text, str(search))
         if (settings.beam_size, settings.alpha) == (search.beam_size, search.alpha):
@@ -366,19 +360,16 @@ class TrainedRun:
         Raises:
             UserError: if it is of another problem, or its vocabulary is another.
         """
-        if other.config.problem != self.config.problem:
+
+        def vocabulary(run: TrainedRun) -> list[bytes]:
+            return [file.read_bytes() for file in run.vocabulary_files]
+
+        one_problem = other.config.problem == self.config.problem
+        if not one_problem or vocabulary(other) != vocabulary(self):
             raise UserError(
-                f"Expected runs of {self.config.problem} in --ensemble. Received: {other.path}, of "
-                f"{other.config.problem}. Leave it out."
+                f"Expected runs of {self.config.problem} with the same vocabulary in --ensemble. "
+                f"Received: {other.path}, of {other.config.problem}. Leave it out."
             )
-        for mine, theirs in itertools.zip_longest(self.vocabulary_files, other.vocabulary_files):
-            one, another = (file and file.read_bytes().splitlines() for file in (mine, theirs))
-            if one != another:
-                raise UserError(
-                    "Expected runs with the same vocabulary in --ensemble. Received: "
-                    f"{other.path}, whose {(theirs or mine).name} is not that of {self.path}. "
-                    "Leave it out."
-                )
 
 
 def load(
@@ -401,7 +392,7 @@ def load(
     """
     found = trained_run(run, data_dir)
     found.check_checkpoint(checkpoint)
-    return LoadedRun(found, found.model(checkpoint))
+    return LoadedRun(found, found.model(checkpoint, with_weights=True))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -449,8 +440,7 @@ class LoadedRun:
         text = [f"{name}={value}" for name, value in given.items() if value is not None]
         settings = self.run.decode_settings(",".join([*text, *filter(None, [decode_hparams])]))
         settings = dataclasses.replace(settings, return_token_scores=False)
-        engine = self._aligning if settings.return_alignments else self._engine
-        translator = self.run.translator(engine, settings, warn=warnings.warn)
+        translator = self.run.translator(self._engine, settings, warn=warnings.warn)
         return [translator.format(beams) for beams in translator.translate_lines(sentences)]
 
     @functools.cached_property
@@ -458,14 +448,3 @@ class LoadedRun:
         from t2t_repro.decoding.decode import ModelEngine
 
         return ModelEngine(self.model)
-
-    @property
-    def _aligning(self) -> Any:
-        """An engine whose model has attention weights: made anew where `model` computes none."""
-        if not self.run.config.hparams.attention_chunk_size:
-            return self._engine
-        from t2t_repro.decoding.decode import ModelEngine
-
-        model = self.run.new_model(with_weights=True)
-        model.set_weights(self.model.get_weights())
-        return ModelEngine(model)

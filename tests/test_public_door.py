@@ -5,6 +5,7 @@ import sys
 
 import keras
 import numpy as np
+import pytest
 import tensorflow as tf
 
 import t2t_repro
@@ -93,3 +94,10 @@ def test_the_modules_of_the_door_need_no_import_of_their_own():
     program = "import t2t_repro; print(t2t_repro.data.__name__, t2t_repro.callbacks.__name__)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stdout == "t2t_repro.data t2t_repro.callbacks\n", done.stderr
+
+
+def test_the_door_shows_what_it_leads_to():
+    assert {"Transformer", "decode", "get_hparams", "get_problem", "load"} <= set(dir(t2t_repro))
+    assert all(hasattr(t2t_repro, name) for name in t2t_repro.__all__)
+    with pytest.raises(AttributeError, match="Transfomer"):
+        t2t_repro.Transfomer  # noqa: B018
