@@ -59,8 +59,10 @@ class Text2textTmpdir(Text2TextProblem):
         if self.vocab_type != VocabType.SUBWORD:
             super().ask_vocabularies(files)
         self._asked_files = dict(files)
-        self._asked_names = own_vocabulary.names(files, self.name, self.vocab_filename)
-        if self._asked_vocab_size and set(self._asked_names.values()) != {self.vocab_filename}:
+        self._asked_names = own_vocabulary.names(files, self.name)
+        names = set(self._asked_names.values())
+        one = len(names) == 1 and names.pop().endswith(VocabType.SUBWORD)
+        if self._asked_vocab_size and not one:
             raise UserError(
                 "Expected --vocab_size with a run in --vocab_from that has one vocabulary of "
                 f"subwords, which it extends. Received: {' and '.join(set(files.values()))}. Leave "
@@ -70,13 +72,14 @@ class Text2textTmpdir(Text2TextProblem):
             extension.check_size(SubwordTextEncoder(files["inputs"]), self._asked_vocab_size)
 
     def vocab_files(self, folder: str | os.PathLike) -> list[str]:
-        there = self._asked_names or own_vocabulary.find(folder, self.name)
+        asked = {} if self._asked_vocab_size else self._asked_names  # else it is extended
+        there = asked or own_vocabulary.find(folder, self.name)
         return list(dict.fromkeys(there.values())) or super().vocab_files(folder)
 
     def has_asked_vocabularies(self, data_dir: str | os.PathLike) -> bool:
         files, to = self._asked_files, self._asked_names
         if files and self._asked_vocab_size:
-            path, old = pathlib.Path(data_dir, self.vocab_filename), pathlib.Path(files["inputs"])
+            path, old = self._own_subwords(data_dir), pathlib.Path(files["inputs"])
             others = own_vocabulary.find(data_dir, self.name)
             return not others and extension.is_built(path, old, self._asked_vocab_size)
         return not files or own_vocabulary.are_installed(files, to, data_dir, self.name)
@@ -99,7 +102,7 @@ class Text2textTmpdir(Text2TextProblem):
             if not self.has_asked_vocabularies(data_dir):
                 texts = self.generate_text_for_vocab(data_dir, tmp_dir)
                 counts = count(track(texts, self.num_texts_for_vocab(tmp_dir)))
-                path, old = pathlib.Path(data_dir, self.vocab_filename), self._asked_files["inputs"]
+                path, old = self._own_subwords(data_dir), self._asked_files["inputs"]
                 wanted = self._asked_vocab_size, counts, self.max_subtoken_length
                 extension.build(path, pathlib.Path(old), *wanted)
         elif self._asked_files:
@@ -107,6 +110,9 @@ class Text2textTmpdir(Text2TextProblem):
             own_vocabulary.install(self._asked_files, self._asked_names, *where)
         elif not own_vocabulary.find(data_dir, self.name):
             super().prepare_vocabulary(data_dir, tmp_dir, track, count)
+
+    def _own_subwords(self, data_dir: str | os.PathLike) -> pathlib.Path:
+        return pathlib.Path(data_dir, *super().vocab_files(data_dir))
 
     def stored_encoders(self, data_dir: str) -> dict[str, Any]:
         there = own_vocabulary.find(data_dir, self.name)

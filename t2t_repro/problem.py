@@ -346,8 +346,8 @@ class Text2TextProblem(Problem):
 
     @property
     def approx_vocab_size(self) -> int:
-        """About how many subwords to build. Where no subclass says it, this is in the file's name
-        alone, as in T2T: as many are built as the text supports (text/vocabulary_size.py)."""
+        """About how many subwords to build. Where no subclass says it, as many are built as the
+        text supports (text/vocabulary_size.py), and the file's name has their number."""
         return T2T_SIZE
 
     @property
@@ -409,6 +409,15 @@ class Text2TextProblem(Problem):
     def vocab_filenames(self) -> list[str]:
         return [] if self.vocab_type == VocabType.CHARACTER else [self.vocab_filename]
 
+    def vocab_files(self, folder: str | os.PathLike) -> list[str]:
+        """Subwords whose number no problem says have the number that there are in their name."""
+        if self.use_vocab_from_other_problem:
+            return self.use_vocab_from_other_problem.vocab_files(folder)
+        if self._is_named_by_size:
+            made = vocabulary_file.sized(pathlib.Path(folder, self.vocab_filename))
+            return [made[0].name] if made else self.vocab_filenames
+        return self.vocab_filenames
+
     def eval_metrics(self) -> list[str]:
         return super().eval_metrics() + ["approx_bleu_score", "rouge_2_fscore", "rouge_L_fscore"]
 
@@ -459,8 +468,10 @@ class Text2TextProblem(Problem):
             other._asked_vocab_size = self._asked_vocab_size
             other.prepare_vocabulary(data_dir, tmp_dir, track, count)
             return
-        path = pathlib.Path(data_dir, self.vocab_filename)
-        if self.vocab_type != VocabType.SUBWORD or path.exists():
+        if self.vocab_type != VocabType.SUBWORD:
+            return
+        path = pathlib.Path(data_dir, *Text2TextProblem.vocab_files(self, data_dir))
+        if path.exists():
             return
         texts = self.generate_text_for_vocab(data_dir, tmp_dir)
         own = self.approx_vocab_size if self.says_vocab_size else None
@@ -471,6 +482,7 @@ class Text2TextProblem(Problem):
             count(track(texts, self.num_texts_for_vocab(tmp_dir))),
             repeated=raw_record.repeated(self.raw_text_files(tmp_dir, Split.TRAIN)),
             is_t2t=self._asked_vocab_size in (0, self.approx_vocab_size),
+            named=not self._is_named_by_size or self._asked_vocab_size == self.approx_vocab_size,
             max_subtoken_length=self.max_subtoken_length,
             reserved_tokens=[*RESERVED_TOKENS, *self.additional_reserved_tokens],
         )
@@ -482,6 +494,13 @@ class Text2TextProblem(Problem):
             return self.use_vocab_from_other_problem.says_vocab_size
         said = inspect.getattr_static(self, "approx_vocab_size")
         return said is not inspect.getattr_static(Text2TextProblem, "approx_vocab_size")
+
+    @property
+    def _is_named_by_size(self) -> bool:
+        """Whether the file of subwords has their number in its name: no subclass says either."""
+        said = inspect.getattr_static(self, "vocab_filename")
+        usual = said is inspect.getattr_static(Text2TextProblem, "vocab_filename")
+        return self.vocab_type == VocabType.SUBWORD and usual and not self.says_vocab_size
 
     def ask_vocab_size(self, size: int) -> None:
         if self.vocab_type != VocabType.SUBWORD:
@@ -510,7 +529,8 @@ class Text2TextProblem(Problem):
 
     def _read_vocabulary(self, data_dir: str):
         command = self.datagen_command(data_dir)
-        names = self.vocab_filename, self.oov_token, self.name
+        name = "".join(Text2TextProblem.vocab_files(self, data_dir))
+        names = name, self.oov_token, self.name
         return vocabulary_file.read(self.vocab_type, data_dir, *names, command)
 
 

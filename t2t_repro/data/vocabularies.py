@@ -95,7 +95,8 @@ def summary_of(job: Job, summary: dict[str, Any]) -> dict[str, Any]:
 def remove(job: Job) -> None:
     """Removes the vocabulary."""
     for name in job.problem.vocab_files(job.data_dir):
-        pathlib.Path(job.data_dir, name).unlink(missing_ok=True)
+        for path in (name, f"{name}.json"):
+            pathlib.Path(job.data_dir, path).unlink(missing_ok=True)
 
 
 def _warnings(

@@ -263,11 +263,12 @@ def export_checkpoint(
     # checkpoint last, as what is beside it would be taken for what belongs to it.
     write_text_atomic(target / "flags.txt", t2t_files.write_flags(**_flags(run)))
     write_text_atomic(target / "hparams.json", hparams)
-    for file in run.vocabulary_files:
-        with writing(target / file.name, "wb") as copy:
+    names = _vocabulary_names(run)
+    for file, name in names.items():
+        with writing(target / name, "wb") as copy:
             copy.write(file.read_bytes())
     prefix = t2t_checkpoint.write(target, state.step, arrays)
-    own = [file.name for file in run.vocabulary_files]
+    own = list(names.values())
     if own != run.problem.vocab_filenames:
         say(f"tensor2tensor's {config.problem} does not read {' and '.join(own)}: give it ids.")
     rest = "the optimizer's state" if with_optimizer else "no optimizer state, as it has none"
@@ -295,6 +296,13 @@ def _flags(run: TrainedRun) -> dict[str, str]:
     }
 
 
+def _vocabulary_names(run: TrainedRun) -> dict[pathlib.Path, str]:
+    """Returns {file: its name}; T2T looks for 2^15 in the name however many subwords there are."""
+    files, there = run.vocabulary_files, run.problem.vocab_filenames
+    alone = len(files) == len(there) == 1 and files[0].suffix == pathlib.Path(there[0]).suffix
+    return {file: there[0] if alone else file.name for file in files}
+
+
 def _check_target(target: pathlib.Path, run: TrainedRun) -> None:
     """Refuses to write over what tensor2tensor, or another run, has left in a folder.
 
@@ -309,8 +317,8 @@ def _check_target(target: pathlib.Path, run: TrainedRun) -> None:
     if exported and not trained_there:
         return
     there = [*target.glob("model.ckpt-*"), *(target / name for name in _WRITTEN)]
-    for file in run.vocabulary_files:
-        copy = target / file.name
+    for file, name in _vocabulary_names(run).items():
+        copy = target / name
         if copy.exists() and copy.read_bytes() != file.read_bytes():
             there.append(copy)
     for path in there:

@@ -19,13 +19,12 @@ SIDES = ("inputs", "targets")
 _KINDS = {"subwords": SubwordTextEncoder, "model": SentencePieceEncoder}
 
 
-def names(files: Mapping[str, str], problem: str, subwords: str) -> dict[str, str]:
+def names(files: Mapping[str, str], problem: str) -> dict[str, str]:
     """Returns {side: the name in the data directory} of the user's files.
 
     Args:
         files: {"inputs": path, "targets": path}; the same path twice: one for both sides.
-        problem: the problem's name.
-        subwords: the name that the problem's own vocabulary has; one of subwords takes it.
+        problem: the problem's name; one vocabulary of subwords is called as its own.
 
     Raises:
         UserError: if a file is missing or no vocabulary.
@@ -40,7 +39,8 @@ def names(files: Mapping[str, str], problem: str, subwords: str) -> dict[str, st
     if files["inputs"] != files["targets"]:
         return {side: f"vocab.{problem}.{side}.{_kind(path)}" for side, path in files.items()}
     kind = _kind(files["inputs"])
-    return dict.fromkeys(SIDES, subwords if kind == "subwords" else f"vocab.{problem}.{kind}")
+    size = f"{_KINDS[kind](files['inputs']).vocab_size}." if kind == "subwords" else ""
+    return dict.fromkeys(SIDES, f"vocab.{problem}.{size}{kind}")
 
 
 def find(folder: str | os.PathLike, problem: str) -> dict[str, str]:
@@ -69,7 +69,8 @@ def install(
 ) -> None:
     """Copies the user's files into a folder, in the place of those of another kind."""
     sides = [f"vocab.{problem}.{side}.{kind}" for side in SIDES for kind in _KINDS]
-    for name in {f"vocab.{problem}.model", *sides} - set(to.values()):
+    own = [path.name for path in pathlib.Path(folder).glob(f"vocab.{problem}.[0-9]*.subwords")]
+    for name in {f"vocab.{problem}.model", *sides, *own} - set(to.values()):
         pathlib.Path(folder, name).unlink(missing_ok=True)
     for side, name in to.items():
         with writing(pathlib.Path(folder, name), "wb") as copy:

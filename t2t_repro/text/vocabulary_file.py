@@ -1,6 +1,7 @@
 """Vocabulary files by kind: which encoder reads each."""
 
 import os
+import pathlib
 
 from t2t_repro.errors import UserError
 from t2t_repro.text.encoders import ByteTextEncoder, TextEncoder, TokenTextEncoder
@@ -16,6 +17,12 @@ class VocabType:
     SUBWORD = "subwords"
     TOKEN = "tokens"
     SENTENCE_PIECE = "model"
+
+
+def sized(path: pathlib.Path) -> list[pathlib.Path]:
+    """Returns the files there that differ from "vocab.NAME.SIZE.KIND" in the size alone."""
+    stem, _, kind = path.name.rsplit(".", 2)
+    return sorted(path.parent.glob(f"{stem}.[0-9]*.{kind}"))
 
 
 def read(

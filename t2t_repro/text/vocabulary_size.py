@@ -24,6 +24,7 @@ from t2t_repro import schema
 from t2t_repro.errors import UserError
 from t2t_repro.files import INCOMPLETE, write_text_atomic
 from t2t_repro.text.subword import SubwordTextEncoder
+from t2t_repro.text.vocabulary_file import sized
 
 T2T_SIZE = 2**15  # of a text problem that does not say it
 # Text in bytes, and subwords for it: measured on 10,000 pairs of captions, and T2T's for WMT.
@@ -114,6 +115,7 @@ def build(
     *,
     repeated: float = 1.0,
     is_t2t: bool,
+    named: bool,
     max_subtoken_length: int | None,
     reserved_tokens: Sequence[str],
 ) -> None:
@@ -127,6 +129,7 @@ def build(
         repeated: how often the text has each of its pairs: it supports no more subwords for that.
         is_t2t: whether T2T's vocabulary is wanted, which has more subwords than asked for where
             each of them occurs a thousand times.
+        named: as `write`'s.
         max_subtoken_length: as `SubwordTextEncoder.build_to_target_size`'s; the next too.
         reserved_tokens: tokens to be given the first ids.
 
@@ -171,7 +174,7 @@ def build(
         reason = f"{why} asks for {asked:,}; {reason}"
         if encoder.vocab_size < 0.9 * asked:
             reason += "; the text has no more, whole words included"
-    write(path, encoder, asked, fits, counts, reason)
+    write(path, encoder, asked, fits, counts, reason, named)
 
 
 def write(
@@ -181,17 +184,25 @@ def write(
     fits: int,
     counts: Mapping[str, int],
     reason: str,
+    named: bool = False,
 ) -> None:
-    """Writes a vocabulary, and what is known of it.
+    """Writes a vocabulary, and what is known of it, in the place of one of another size.
 
     Args:
-        path: its file.
+        path: its file, "vocab.NAME.SIZE.subwords".
         encoder: the vocabulary.
         asked: as `VocabularySize`'s; the next, too.
         fits: how many subwords the text supports.
         counts: the tokens of the text and how often each occurs.
         reason: as `VocabularySize`'s.
+        named: whether SIZE stays as it is; else it becomes the number of subwords.
     """
+    if not named:
+        for other in sized(path):
+            other.unlink()
+            _beside(other).unlink(missing_ok=True)
+        stem, _, kind = path.name.rsplit(".", 2)
+        path = path.with_name(f"{stem}.{encoder.vocab_size}.{kind}")
     rare = sum(1 <= counts.get(word, 0) < _RARE for word in _whole_words(encoder))
     whole = path.with_name(path.name + INCOMPLETE)
     encoder.store_to_file(whole)

@@ -52,7 +52,7 @@ def test_a_test_set_is_text_alone(raw_dir):
     assert registry.get_problem("translate_ende_multi30k").text_alone(str(raw_dir)) == []
 
 
-def test_the_size_is_in_the_name_of_the_vocabulary_alone():
+def test_which_problems_say_the_size_of_their_vocabulary():
     assert not registry.get_problem("text2text_tmpdir").says_vocab_size
     for name in ("translate_ende_wmt32k", "translate_ende_wmt32k_packed", "wsj_parsing"):
         assert registry.get_problem(name).says_vocab_size

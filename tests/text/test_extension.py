@@ -26,10 +26,11 @@ def test_new_subwords_come_behind_by_what_they_save():
 
 
 def test_what_is_built_is_known_again(tmp_path):
-    old, path = tmp_path / "old.subwords", tmp_path / "vocab.new.subwords"
+    old, path = tmp_path / "old.subwords", tmp_path / "vocab.new.0.subwords"
     SubwordTextEncoder.from_subtokens(PIECES).store_to_file(old)
     assert not extension.is_built(path, old, 34)
     extension.build(path, old, 34, COUNTS, None)
+    (path,) = tmp_path.glob("vocab.new.*.subwords")
     assert extension.is_built(path, old, 34) and not extension.is_built(path, old, 35)
     SubwordTextEncoder.from_subtokens(PIECES).store_to_file(old, add_single_quotes=False)
     assert extension.is_built(path, old, 34)

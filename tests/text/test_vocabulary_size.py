@@ -26,6 +26,7 @@ def build(path, lines, asked=None, is_t2t=False, repeated=1.0):
         count_tokens(lines),
         repeated=repeated,
         is_t2t=is_t2t,
+        named=True,
         max_subtoken_length=200,
         reserved_tokens=RESERVED_TOKENS,
     )
