@@ -121,11 +121,9 @@ def write_exports(args: flags.FlagValues, folder: pathlib.Path) -> None:
 
     run = trained_run(**cli.run_flags(args))
     model, encoders = run.model(say=progress.on_stderr), run.encoders
-    names = ("SavedModel", "CTranslate2 float32", "CTranslate2 int8")
-    saved, *others = (folder / name for name in names)
-    saved_model.convert(model, encoders, saved, _settings(args, run))
-    for path in others:
-        ctranslate2.convert(model, encoders, path, path.name.split()[1])
+    saved_model.convert(model, encoders, folder / "SavedModel", _settings(args, run))
+    for kind in ("float32", "int8"):
+        ctranslate2.convert(model, encoders, folder / f"CTranslate2 {kind}", kind)
 
 
 def take_turns(args: flags.FlagValues) -> None:

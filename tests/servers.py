@@ -6,32 +6,31 @@ import subprocess
 import sys
 import types
 
+from tests.provenances import recorded
+
 # What the model takes for a batch, in seconds, is filled in.
 _PROGRAM = """
-import time
+import sys, time, types
 from t2t_repro.bin import server
-from t2t_repro.serving import exported, models
+from t2t_repro.serving import models
 
 class Reversing:
-    sha256, beam_size, alpha, has_attention, longest = "none", 1, 0.6, False, 99
-    counts_at_once = False
+    sha256, has_attention, counts_at_once, longest = "none", False, False, 99
 
-    def __init__(self, path):
+    def __init__(self, folder, record):
         pass
 
     def count_tokens(self, texts):
         return [1 for text in texts]
 
-    def translate(self, questions):
+    def translate(self, texts, beams):
         print("translating", flush=True)
         time.sleep({seconds})
-        return [[exported.Hypothesis(question.text[::-1], -1.0)] for question in questions]
+        return [[models.Hypothesis(text[::-1], -1.0)] for text in texts]
 
-    def attend(self, pairs):
-        raise NotImplementedError
-
-exported.ExportedModel = Reversing
-models.searches = lambda max_batch_size: 1
+models.SavedModel = Reversing
+program = types.SimpleNamespace(share_cores=lambda rows: 1)
+sys.modules["t2t_repro.decoding.program"] = program
 server.console()
 """
 
@@ -42,7 +41,7 @@ def servers(folder, seconds):
 
     They end with the context. `folder` gets what looks like an export until it is loaded.
     """
-    (folder / "saved_model.pb").write_bytes(b"no graph")
+    recorded("saved_model").write(folder)
     program = [sys.executable, "-c", _PROGRAM.format(seconds=seconds), f"--model={folder}"]
     processes = []
 

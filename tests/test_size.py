@@ -31,7 +31,7 @@ BUDGETS = {
     "t2t_repro/paper": 797,
     "t2t_repro/parsing": 952,
     "t2t_repro/scoring": 300,
-    "t2t_repro/serving": 1035,
+    "t2t_repro/serving": 770,
     "t2t_repro/study": 1096,
     "t2t_repro/text": 1389,
     "t2t_repro/training": 3611,

@@ -1,17 +1,21 @@
-"""The application: who asks what, and in which form the answer goes back."""
+"""The application: what is asked, in which form the answer goes back, and what is counted."""
 
 import asyncio
 import contextlib
 import dataclasses
+import functools
 import itertools
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from importlib import resources
 from typing import Any
 
 from fastapi import FastAPI, HTTPException, Request
 from fastapi.responses import HTMLResponse, JSONResponse, Response
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.process_collector import ProcessCollector
 from starlette.datastructures import MutableHeaders
+from starlette.exceptions import HTTPException as RoutingError
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -19,26 +23,28 @@ from t2t_repro import __version__
 from t2t_repro.errors import UserError
 from t2t_repro.page_policy import page_policy
 from t2t_repro.serving import libretranslate, schemas
-from t2t_repro.serving.batching import Batcher, Closed, Compute, QueueFull
-from t2t_repro.serving.exported import Question
-from t2t_repro.serving.metrics import Metrics
-from t2t_repro.serving.models import ServedModel
-from t2t_repro.serving.schemas import Limits
-from t2t_repro.serving.sentences import Text, Translation, Whole
+from t2t_repro.serving.batching import Batch, Batcher, Closed, Compute, QueueFull
+from t2t_repro.serving.models import Attention, ServedModel
+from t2t_repro.serving.schemas import Text, TextTranslation, Translation
+from t2t_repro.serving.server import ServerRequest
 
+MAX_BODY_BYTES = 1_000_000
 CLIENT_CLOSED = 499  # nobody reads it; the metrics count it
 _RETRY, _CLOSE = {"Retry-After": "1"}, {"Connection": "close"}
+_FEW_CHARACTERS = 2000  # are counted in about the time that it takes to ask another thread
+_SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+_SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
 
 
-def create(models: Sequence[ServedModel], limits: Limits, **batching: Any) -> FastAPI:
+def create(models: Sequence[ServedModel], settings: ServerRequest, **batching: Any) -> FastAPI:
     """Returns the application; it computes until its lifespan ends.
 
     Args:
         models: what translates, the first where a request names none.
-        limits: what is refused.
+        settings: what is refused.
         batching: arguments of `Batcher`.
     """
-    service = _Service(models, limits, batching)
+    service = _Service(models, settings, **batching)
     page = resources.files("t2t_repro.serving").joinpath("page.html").read_text(encoding="utf-8")
 
     @contextlib.asynccontextmanager
@@ -56,14 +62,14 @@ def create(models: Sequence[ServedModel], limits: Limits, **batching: Any) -> Fa
 
     def post(path: str, does: Any, answer: Any, *bodies: Any) -> None:
         """Adds a path that takes a body, JSON whatever its Content-Type says."""
-        each = [body.model_json_schema() for body in bodies]
-        content = {"application/json": {"schema": {"anyOf": each} if len(each) > 1 else each[0]}}
-        extra = {"requestBody": {"required": True, "content": content}}
-        described: dict[int | str, dict[str, Any]] = {200: {"model": answer}}
-        app.post(path, responses=described, openapi_extra=extra, description=does.__doc__)(does)
+        schema = {"anyOf": [body.model_json_schema() for body in bodies]}
+        body = {"required": True, "content": {"application/json": {"schema": schema}}}
+        extra = {"requestBody": body}
+        app.post(path, responses={200: {"model": answer}}, openapi_extra=extra)(does)
 
-    post("/translate", service.translate, schemas.Translations, schemas.Translate, schemas.Libre)
-    post("/attention", service.attend, schemas.Looked, schemas.Attend)
+    answer = dict[str, list[TextTranslation]]
+    post("/translate", service.translate, answer, schemas.Translate, schemas.Libre)
+    post("/attention", service.attend, Attention, schemas.Attend)
     post("/detect", service.detect, list[dict[str, Any]], schemas.Detect)
     app.get("/languages")(service.languages)
     app.get("/healthz")(service.health)
@@ -77,28 +83,34 @@ def create(models: Sequence[ServedModel], limits: Limits, **batching: Any) -> Fa
     async def refuse_text(request: Request, error: UserError) -> Response:
         return JSONResponse({"error": str(error)}, 400)
 
-    @app.exception_handler(404)
-    @app.exception_handler(405)
-    @app.exception_handler(HTTPException)
-    async def refuse(request: Request, error: HTTPException) -> Response:
+    @app.exception_handler(RoutingError)  # which FastAPI's HTTPException is too
+    async def refuse(request: Request, error: RoutingError) -> Response:
         return JSONResponse({"error": error.detail}, error.status_code, error.headers)
 
     policy = page_policy(page, "connect-src 'self'", "img-src data:", "frame-ancestors 'none'")
-    app.add_middleware(_Observed, metrics=service.metrics, policy=policy)
+    headers = {  # what keeps a browser safe
+        "Content-Security-Policy": policy,
+        "X-Content-Type-Options": "nosniff",
+        "Referrer-Policy": "no-referrer",
+        "Cache-Control": "no-store",
+    }
+    app.add_middleware(_observed, count=service.metrics.request, headers=headers)
     return app
 
 
 class _Service:
     """The endpoints."""
 
-    def __init__(self, models: Sequence[ServedModel], limits: Limits, batching: dict[str, Any]):
-        self.models, self.limits = models, limits
-        self.metrics = Metrics(lambda: len(self.batcher))
+    def __init__(self, models: Sequence[ServedModel], settings: ServerRequest, **batching: Any):
+        self.models, self.settings = models, settings
+        self.metrics = _Metrics(lambda: len(self.batcher))
         compute: dict[str, Compute] = {}
-        for served in models:
-            for kind in (f"translate {served.name}", f"translate {served.name}, best"):
-                compute[kind] = served.model.translate
-            compute[f"attention {served.name}"] = served.model.attend
+        for served in models:  # jobs of two kinds share no batch
+            name, model = served.name, served.model
+            compute[f"translate {name}"] = functools.partial(model.translate, beams=True)
+            compute[f"translate {name}, best"] = functools.partial(model.translate, beams=False)
+            if model.has_attention:
+                compute[f"attention {name}"] = model.attend
         self.batcher = Batcher(compute, observe=self.metrics.batch, **batching)
 
     async def translate(self, request: Request) -> Response:
@@ -108,17 +120,22 @@ class _Service:
             return JSONResponse(await self._translate_libre(request, values))
         body: schemas.Translate = schemas.checked(schemas.Translate, values)
         served = self._named(body.model)
-        if body.n_best > served.model.beam_size:
-            raise schemas.bad(f'"n_best" of at most {served.model.beam_size}, the model\'s beams')
-        texts = schemas.split_texts(body.inputs, served.source, self.limits, body.split)
+        most = served.record.decoding["beam_size"]
+        if body.n_best > most:
+            raise schemas.bad(f'"n_best" of at most {most}, the model\'s beams')
+        split = (served.source, self.settings.max_sentences, body.split)
+        texts = schemas.split_texts(body.inputs, *split)
         translated = await self._translate(request, served, texts, body.n_best)
         return JSONResponse({"translations": [dataclasses.asdict(each) for each in translated]})
 
     async def _translate_libre(self, request: Request, values: dict[str, Any]) -> dict[str, Any]:
-        asked = await asyncio.to_thread(
-            libretranslate.Asked.of, values, self.models, self.limits
-        )  # the first text whose language is to be found waits for the identifier
-        return asked.answer(await self._translate(request, asked.served, asked.texts, asked.n_best))
+        body: schemas.Libre = schemas.checked(schemas.Libre, values)
+        # The first text whose language is to be found waits for the identifier.
+        served, confidence = await asyncio.to_thread(libretranslate.choose, body, self.models)
+        n_best = min(1 + body.alternatives, int(served.record.decoding["beam_size"]))
+        texts = schemas.split_texts(body.q, served.source, self.settings.max_sentences)
+        translated = await self._translate(request, served, texts, n_best)
+        return libretranslate.answer(body, served, confidence, n_best, translated)
 
     async def languages(self) -> list[dict[str, Any]]:
         """Says what is translated into what, as LibreTranslate does."""
@@ -127,7 +144,8 @@ class _Service:
     async def detect(self, request: Request) -> Response:
         """Says in which of the served languages a text is, the likeliest first, in percent."""
         values = schemas.values_of(await self._body(request))
-        return JSONResponse(await asyncio.to_thread(libretranslate.detect, values, self.models))
+        text = schemas.checked(schemas.Detect, values).q
+        return JSONResponse(await asyncio.to_thread(libretranslate.detect, text, self.models))
 
     def _named(self, name: str | None) -> ServedModel:
         """The model that is asked for; the first where none is."""
@@ -138,23 +156,25 @@ class _Service:
 
     async def _translate(
         self, request: Request, served: ServedModel, texts: list[Text], n_best: int
-    ) -> list[Whole]:
+    ) -> list[TextTranslation]:
         """The translation of each text."""
         sentences = [sentence for text in texts for sentence in text.sentences]
         answers: list[Any] = []
         if sentences:
-            tokens = await served.count_tokens(sentences)
-            schemas.check_lengths(tokens, self.limits.max_sentence_tokens)
-            beams = n_best > 1
-            questions = [Question(sentence, beams) for sentence in sentences]
-            kind = f"translate {served.name}{'' if beams else ', best'}"
-            answers = await self._compute(request, kind, questions, tokens)
+            count = served.model.count_tokens
+            if served.model.counts_at_once and sum(map(len, sentences)) <= _FEW_CHARACTERS:
+                tokens = count(sentences)
+            else:
+                tokens = await asyncio.to_thread(count, sentences)
+            schemas.check_lengths(tokens, self.settings.max_sentence_tokens)
+            kind = f"translate {served.name}{'' if n_best > 1 else ', best'}"
+            answers = await self._compute(request, kind, sentences, tokens)
         rest = iter(
-            Translation.of(sentence, hypotheses[:n_best])
-            for sentence, hypotheses in zip(sentences, answers, strict=True)
+            Translation(sentence, found[0].translation, found[0].score, found[:n_best])
+            for sentence, found in zip(sentences, answers, strict=True)
         )
         return [
-            Whole.of_text(text, list(itertools.islice(rest, len(text.sentences)))) for text in texts
+            text.translated(list(itertools.islice(rest, len(text.sentences)))) for text in texts
         ]
 
     async def attend(self, request: Request) -> Response:
@@ -167,58 +187,52 @@ class _Service:
             raise HTTPException(501, "Expected a SavedModel with the signature 'attention'.")
         (source,) = await asyncio.to_thread(model.count_tokens, [body.inputs])
         (target,) = await asyncio.to_thread(model.count_target_tokens, [body.targets])
-        schemas.check_lengths([source], self.limits.max_sentence_tokens)
+        schemas.check_lengths([source], self.settings.max_sentence_tokens)
         schemas.check_lengths([source, target], model.longest)
-        pair = (body.inputs, body.targets)
-        kind, length = f"attention {served.name}", max(source, target)
-        (answer,) = await self._compute(request, kind, [pair], [length])
-        return JSONResponse({"input": body.inputs, "translation": body.targets, **vars(answer)})
+        pair, length = (body.inputs, body.targets), max(source, target)
+        (answer,) = await self._compute(request, f"attention {served.name}", [pair], [length])
+        return JSONResponse(vars(answer))
 
     async def health(self) -> JSONResponse:
         """Says whether it works: 200, or 503 when it stops; and what it serves."""
         working = self.batcher.working
+        limits = ("max_sentences", "max_sentence_tokens", "timeout_s")
         about = {
             "status": "ok" if working else "stopping",
             "models": [
                 {
-                    "name": served.name,
-                    "source": served.source,
-                    "target": served.target,
+                    **{name: getattr(served, name) for name in ("name", "source", "target")},
+                    **{name: getattr(served.record, name) for name in ("problem", "step")},
+                    **{name: served.record.decoding[name] for name in ("beam_size", "alpha")},
                     "sha256": served.model.sha256,
-                    "problem": served.record and served.record.problem,
-                    "step": served.record and served.record.step,
-                    "beam_size": served.model.beam_size,
-                    "alpha": served.model.alpha,
                     "attention": served.model.has_attention,
                 }
                 for served in self.models
             ],
-            "limits": vars(self.limits),
+            "limits": {name: getattr(self.settings, name) for name in limits},
         }
         return JSONResponse(about, 200 if working else 503)
 
     async def show_metrics(self) -> Response:
         """Shows metrics for Prometheus."""
-        return Response(self.metrics.text(), media_type="text/plain; version=0.0.4")
+        text = generate_latest(self.metrics.registry)
+        return Response(text, media_type="text/plain; version=0.0.4")
 
     async def _body(self, request: Request) -> bytes:
-        most, body = self.limits.max_body_bytes, bytearray()
-        length = request.headers.get("content-length", "")
+        body = bytearray()
         try:
-            async with asyncio.timeout(self.limits.timeout_s):
-                if not length.isdecimal() or int(length) <= most:
-                    async for chunk in request.stream():
-                        body += chunk
-                        if len(body) > most:
-                            break
-                    else:
-                        return bytes(body)
+            async with asyncio.timeout(self.settings.timeout_s):
+                async for chunk in request.stream():
+                    body += chunk
+                    if len(body) > MAX_BODY_BYTES:
+                        message = f"Expected a request of at most {MAX_BODY_BYTES} bytes."
+                        raise HTTPException(413, message, _CLOSE)
+                return bytes(body)
         except TimeoutError as error:
-            message = f"Expected the whole request within {self.limits.timeout_s:g} seconds."
+            message = f"Expected the whole request within {self.settings.timeout_s:g} seconds."
             raise HTTPException(408, message, _CLOSE) from error
         except ClientDisconnect as error:
             raise HTTPException(CLIENT_CLOSED, "The client left.") from error
-        raise HTTPException(413, f"Expected a request of at most {most} bytes.", _CLOSE)
 
     async def _compute(
         self, request: Request, kind: str, payloads: Sequence[Any], tokens: list[int]
@@ -226,18 +240,16 @@ class _Service:
         """The results of all payloads; none is computed any more for a client that has left."""
         try:
             futures = self.batcher.submit(kind, payloads, tokens)
-        except QueueFull as error:
-            message = "Expected fewer requests at once: try again."
+        except (QueueFull, Closed) as error:
+            message = "There are too many requests, or the server stops. Try again."
             raise HTTPException(503, message, _RETRY) from error
-        except Closed as error:
-            raise HTTPException(503, "The server stops.", _RETRY) from error
         work: asyncio.Future[Any] = asyncio.gather(*map(asyncio.wrap_future, futures))
         work.add_done_callback(_looked_at)
         left: asyncio.Future[Any] = asyncio.ensure_future(_disconnect(request))
         try:
             done, _ = await asyncio.wait(
                 {work, left},
-                timeout=self.limits.timeout_s,
+                timeout=self.settings.timeout_s,
                 return_when=asyncio.FIRST_COMPLETED,
             )
             if work in done:
@@ -251,46 +263,65 @@ class _Service:
             work.cancel(), left.cancel()
         if left in done:
             raise HTTPException(CLIENT_CLOSED, "The client left.")
-        message = f"Expected an answer within {self.limits.timeout_s:g} seconds. Received: none."
-        raise HTTPException(504, message)
+        raise HTTPException(504, f"Expected an answer within {self.settings.timeout_s:g} seconds.")
 
 
-class _Observed:
-    """Middleware: counts each answer, and gives it the headers that keep a browser safe.
+class _Metrics:
+    """What one server counts, for Prometheus; `queue_length` says how many sentences wait."""
 
-    Args:
-        app: what answers.
-        metrics: where to count.
-        policy: the Content-Security-Policy.
-    """
+    def __init__(self, queue_length: Callable[[], int]):
+        registry = self.registry = CollectorRegistry()
+        ProcessCollector(registry=registry)  # memory, processor time, open files
 
-    def __init__(self, app: ASGIApp, metrics: Metrics, policy: str):
-        self._app, self._metrics = app, metrics
-        self._headers = {
-            "Content-Security-Policy": policy,
-            "X-Content-Type-Options": "nosniff",
-            "Referrer-Policy": "no-referrer",
-            "Cache-Control": "no-store",
-        }
+        def histogram(name: str, text: str, label: str, buckets: Sequence[float]) -> Histogram:
+            return Histogram(name, text, [label], registry=registry, buckets=buckets)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self._requests = Counter("t2t_requests", "Answers.", ["path", "status"], registry=registry)
+        self._latency = histogram("t2t_request_seconds", "Of an answer.", "path", _SECONDS)
+        self._sentences = Counter("t2t_sentences", "Sentences translated.", registry=registry)
+        self._batch_size = histogram("t2t_batch_size", "Jobs in a batch.", "kind", _SIZES)
+        self._batch_seconds = histogram("t2t_batch_seconds", "Of a batch.", "kind", _SECONDS)
+        queue = Gauge("t2t_queue_length", "Jobs that wait.", registry=registry)
+        queue.set_function(queue_length)
+
+    def request(self, path: str, status: int, seconds: float) -> None:
+        """Counts an answer."""
+        self._requests.labels(path, str(status)).inc()
+        self._latency.labels(path).observe(seconds)
+
+    def batch(self, batch: Batch) -> None:
+        """Counts a batch that was computed."""
+        kind = batch.kind.partition(" ")[0]  # the model's name follows
+        self._batch_size.labels(kind).observe(batch.size)
+        self._batch_seconds.labels(kind).observe(batch.seconds)
+        if kind == "translate":
+            self._sentences.inc(batch.size)
+
+
+def _observed(
+    app: ASGIApp, count: Callable[[str, int, float], None], headers: dict[str, str]
+) -> ASGIApp:
+    """Middleware: tells `count` path, status and seconds of each answer, which gets `headers`."""
+
+    async def call(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
+            return await app(scope, receive, send)
         start, status = time.perf_counter(), 500
 
         async def send_and_note(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                MutableHeaders(scope=message).update(self._headers)
+                MutableHeaders(scope=message).update(headers)
             await send(message)
 
         try:
-            await self._app(scope, receive, send_and_note)
+            await app(scope, receive, send_and_note)
         finally:
             path = getattr(scope.get("route"), "path", "other")
-            self._metrics.request(path, status, time.perf_counter() - start)
+            count(path, status, time.perf_counter() - start)
+
+    return call
 
 
 def _looked_at(work: asyncio.Future) -> None:

@@ -1,120 +1,204 @@
-"""What is served: one model, or one for each of several pairs of languages."""
+"""What is served: exports, called from Python, each for a pair of languages."""
 
-import asyncio
 import dataclasses
+import math
 import os
 import pathlib
 import re
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TypeAlias, cast
+from collections.abc import Sequence
+from typing import Any, cast
 
-from t2t_repro import imports, provenance, registry
+from t2t_repro import provenance, registry, schema
 from t2t_repro.corpora.checks.languages import load_identifier
-from t2t_repro.decoding.settings import DecodeHParams
+from t2t_repro.decoding.settings import FILLER, LONGEST_INPUT, DecodeHParams
 from t2t_repro.errors import UserError
 from t2t_repro.files import sha256
-from t2t_repro.problem import Problem
-from t2t_repro.serving import exported
-from t2t_repro.serving.exported import ExportedModel
-
-if TYPE_CHECKING:  # it loads TensorFlow, which reads its environment when it is loaded
-    from t2t_repro.decoding.engine import Engine
-    from t2t_repro.serving.engine_model import EngineModel
 
 _CODE = "[A-Za-z]{2,3}(?:_[A-Za-z]{2,4})?"
-_CTRANSLATE2 = "model.bin"
-_NEXT = re.compile(f",(?={_CODE}-{_CODE}=)")
 _MODEL = re.compile(f"(?:({_CODE})-({_CODE})=)?(.*)", re.DOTALL)
-_BEAMS = 4  # of most exports
-_FEW_CHARACTERS = 2000  # are counted in about the time that it takes to ask another thread
-
-Model: TypeAlias = "ExportedModel | EngineModel"
-OpenEngine = Callable[[pathlib.Path, Problem], "Engine"]  # CTranslate2's
 
 
 @dataclasses.dataclass(frozen=True)
+class Hypothesis:
+    """A translation and its score, a log-probability divided by the length penalty."""
+
+    translation: str
+    score: float | None  # None where a model gives no number
+
+
+@dataclasses.dataclass(frozen=True)
+class Attention:
+    """What the model looks at: weights[t][s] of source token s where it predicts target token t."""
+
+    input: str
+    translation: str
+    source_tokens: list[str]
+    target_tokens: list[str]
+    weights: list[list[float]]
+
+
+class SavedModel:
+    """A SavedModel of t2t-exporter: loaded once, called from any thread.
+
+    Attributes:
+        has_attention: whether `attend` works.
+        counts_at_once: whether `count_tokens` of a sentence takes less than another thread would.
+        longest: how many tokens of a text the model reads.
+        sha256: of the file of its weights.
+    """
+
+    counts_at_once = False
+
+    def __init__(self, folder: pathlib.Path, record: provenance.Provenance):
+        import tensorflow as tf
+        import tensorflow_text  # noqa: F401  its operations are in the graph
+
+        self._tf = tf
+        self._loaded = tf.saved_model.load(os.fspath(folder))  # kept: it owns the variables
+        self.has_attention = "attention" in self._loaded.signatures
+        limit = int(record.decoding["max_input_size"])
+        self.longest = limit if limit > 0 else LONGEST_INPUT
+        hparams = schema.read(folder / "hparams.json", dict[str, Any])
+        if hparams["pos"] == "emb":  # it has learned so many positions
+            self.longest = min(self.longest, hparams["max_length"])
+        for beams in (False, True):  # the first call takes seconds
+            self.translate(["a"], beams)
+        self.sha256 = sha256(folder / "variables" / "variables.data-00000-of-00001")
+
+    def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        """Returns how many tokens each text has."""
+        return self._loaded.tokens(self._strings(texts)).numpy().tolist()
+
+    def count_target_tokens(self, texts: Sequence[str]) -> list[int]:
+        """As `count_tokens`, of translations."""
+        return self._loaded.target_tokens(self._strings(texts)).numpy().tolist()
+
+    def translate(self, texts: Sequence[str], beams: bool) -> list[list[Hypothesis]]:
+        """Returns the hypotheses of each text, best first: all, or one, which takes less time."""
+        names = ("beams", "beam_scores") if beams else ("outputs", "scores")
+        result = self._call("text" if beams else "best", inputs=texts)
+        written, scores = (result[name].reshape(len(texts), -1) for name in names)
+        rows = ([text.decode(errors="replace") for text in row] for row in written)
+        return list(map(_hypotheses, rows, scores.tolist()))
+
+    def attend(self, pairs: Sequence[tuple[str, str]]) -> list[Attention]:
+        """Returns the attention of each text and its translation."""
+        sources, targets = zip(*pairs, strict=True)
+        result = self._call("attention", inputs=sources, targets=targets)
+        arrays = (result[name] for name in ("source_tokens", "target_tokens", "attention"))
+        return [_attention(*pair, *row) for pair, *row in zip(pairs, *arrays, strict=True)]
+
+    def _call(self, signature: str, **texts: Sequence[str]) -> dict[str, Any]:
+        given = {name: self._strings(some) for name, some in texts.items()}
+        result = self._loaded.signatures[signature](**given)
+        return {name: value.numpy() for name, value in result.items()}
+
+    def _strings(self, texts: Sequence[str]) -> Any:
+        return self._tf.constant([text.encode() for text in texts], self._tf.string)
+
+
+class CTranslate2Model:
+    """A CTranslate2 model of t2t-exporter, as `SavedModel`; but it draws no attention.
+
+    Args:
+        folder: of the export.
+        record: its provenance.
+        searches: how many batches are decoded at the same time.
+
+    Raises:
+        UserError: if CTranslate2 cannot be had or cannot compute the model, or the model has
+            another vocabulary than that which lies with it.
+    """
+
+    has_attention, counts_at_once = False, True
+
+    def __init__(self, folder: pathlib.Path, record: provenance.Provenance, searches: int):
+        from t2t_repro.export import ctranslate2
+        from t2t_repro.process import available_cores
+
+        problem = registry.get_problem(record.problem)
+        self._encoders = problem.feature_encoders(os.fspath(folder))
+        threads = available_cores() // searches if searches > 1 else 0
+        self._engine = ctranslate2.CTranslate2Engine(folder, threads=threads, searches=searches)
+        self._engine.check_vocabularies(self._encoders)
+        self._settings = DecodeHParams(**record.decoding)  # type: ignore[arg-type]
+        self.longest = self._translator(beams=False, batch_size=0).longest
+        self.sha256 = sha256(folder / ctranslate2.WEIGHTS)
+
+    def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        """Returns how many tokens each text has."""
+        return [1 + len(self._encoders["inputs"].encode(text.strip())) for text in texts]
+
+    def translate(self, texts: Sequence[str], beams: bool) -> list[list[Hypothesis]]:
+        """As that of `SavedModel`; in one batch, for the server has seen to its size."""
+        from t2t_repro.decoding.translate import one_line
+
+        found = self._translator(beams, batch_size=len(texts)).translate_lines(texts)
+        return [
+            _hypotheses([one_line(h.text) for h in row], [h.score for h in row]) for row in found
+        ]
+
+    def _translator(self, beams: bool, batch_size: int) -> Any:
+        from t2t_repro.decoding.translate import Translator
+
+        return_beams = beams and self._settings.beam_size > 1
+        settings = dataclasses.replace(
+            self._settings, return_beams=return_beams, batch_size=batch_size
+        )
+        return Translator(self._engine, self._encoders, settings, warn=lambda text: None)
+
+
+@dataclasses.dataclass
 class ServedModel:
-    """A model, and what it is asked for by.
+    """An export that --model names, and its model once it is loaded.
 
     Attributes:
         name: its languages, such as "de-en"; the folder's where they are not known.
         source, target: their codes in ISO 639, or "".
-        model: what translates.
-        record: that of t2t-exporter, where there is one that is as it was written.
+        path: its folder.
+        record: that of t2t-exporter.
+        model: what translates, a `SavedModel` or a `CTranslate2Model`.
     """
 
     name: str
     source: str
     target: str
-    model: Model
-    record: provenance.Provenance | None = None
-
-    async def count_tokens(self, texts: Sequence[str]) -> list[int]:
-        """Returns how many tokens each text has; what takes long is done by another thread."""
-        model = self.model
-        if model.counts_at_once and sum(map(len, texts)) <= _FEW_CHARACTERS:
-            return model.count_tokens(texts)
-        return await asyncio.to_thread(model.count_tokens, texts)
-
-
-@dataclasses.dataclass(frozen=True)
-class Folder:
-    """An export that --model names."""
-
     path: pathlib.Path
-    source: str = ""
-    target: str = ""
+    record: provenance.Provenance
+    model: Any = None
 
-    @property
-    def is_ctranslate2(self) -> bool:
-        """Whether it is a CTranslate2 model."""
-        return (self.path / _CTRANSLATE2).is_file()
-
-    def load(self, open_engine: OpenEngine) -> ServedModel:
-        """Returns its model; `open_engine` opens that of CTranslate2.
-
-        Raises:
-            UserError: if it cannot be loaded.
-        """
-        record = provenance.read(self.path)
-        model: Model
-        if self.is_ctranslate2:
-            model = self._engine_model(record, open_engine)
+    def load(self, searches: int) -> None:
+        """Loads the model, which is to compute so many batches at the same time."""
+        if self.record.kind == "ctranslate2":
+            self.model = CTranslate2Model(self.path, self.record, searches)
         else:
-            model = exported.ExportedModel(self.path)
-        languages = self.source, self.target
-        if not self.source and record:
-            languages = languages_of(record.problem)
-        name = "-".join(languages) if languages[0] else self.path.resolve().name
-        return ServedModel(name, *languages, model, record)
-
-    def _engine_model(
-        self, record: provenance.Provenance | None, open_engine: OpenEngine
-    ) -> "EngineModel":
-        if record is None:
-            raise UserError(
-                f"Expected --model, an export with its {provenance.NAME}. Received: {self.path}, a "
-                "CTranslate2 model without one that is as it was written, which would say how its "
-                "text is read. Export the run again."
-            )
-        from t2t_repro.serving.engine_model import EngineModel
-
-        problem = registry.get_problem(record.problem)
-        encoders = problem.feature_encoders(os.fspath(self.path))
-        settings = DecodeHParams(**record.decoding)  # type: ignore[arg-type]
-        engine = open_engine(self.path, problem)
-        return EngineModel(engine, encoders, settings, sha256(self.path / _CTRANSLATE2))
+            self.model = SavedModel(self.path, self.record)
 
 
-def searches(max_batch_size: int) -> int:
-    """Returns how many batches to compute at the same time: as t2t-decoder, of such batches.
+def find(given: Sequence[str]) -> list[ServedModel]:
+    """Returns the exports that --model names: "DIR" or "de-en=DIR".
 
-    To be called before anything is loaded.
+    Raises:
+        UserError: if there is none, one is none, or two have one name.
     """
-    imports.quiet_tensorflow()
-    from t2t_repro.decoding.program import share_cores
-
-    return share_cores(max_batch_size * _BEAMS)
+    found = {}
+    for text in given:
+        source, target, path = cast(re.Match, _MODEL.fullmatch(text)).groups()
+        folder = pathlib.Path(path).expanduser()
+        record = provenance.read(folder)
+        if record is None or record.kind == provenance.RUN:
+            raise UserError(
+                "Expected --model, a folder that t2t-exporter wrote, such as RUN/export/STEP. "
+                f"Received: {folder}, which has no {provenance.NAME} of an export."
+            )
+        pair = (source, target) if source else languages_of(record.problem)
+        name = "-".join(pair) if pair[0] else folder.resolve().name
+        if name in found:
+            raise UserError(f"Expected --model=de-en=DIR, each once. Received: {name} twice.")
+        found[name] = ServedModel(name, pair[0], pair[1], folder, record)
+    if not found:
+        raise UserError("Expected --model, the folder that t2t-exporter wrote. Received: none.")
+    return list(found.values())
 
 
 def languages_of(problem: str) -> tuple[str, str]:
@@ -128,28 +212,17 @@ def languages_of(problem: str) -> tuple[str, str]:
     return pair[::-1] if problem.endswith("_rev") else pair
 
 
-def find(given: Sequence[str]) -> list[Folder]:
-    """Returns the exports that --model names: "DIR", "de-en=DIR" or "de-en=DIR,en-de=DIR".
+def _hypotheses(texts: Sequence[str], scores: Sequence[float]) -> list[Hypothesis]:
+    """Those of one text; the best stays whatever its score."""
+    return [
+        Hypothesis(text, score if math.isfinite(score) else None)
+        for number, (text, score) in enumerate(zip(texts, scores, strict=True))
+        if number == 0 or score > FILLER
+    ]
 
-    Raises:
-        UserError: if there is none, one is none, or several have no languages, or the same.
-    """
-    folders = []
-    for part in (part for value in given for part in _NEXT.split(value)):
-        source, target, path = cast(re.Match, _MODEL.fullmatch(part)).groups()
-        folder = pathlib.Path(path).expanduser()
-        found = Folder(folder, source or "", target or "")
-        if not found.is_ctranslate2:
-            exported.find(folder)
-        folders.append(found)
-    if not folders:
-        raise UserError(
-            "Expected --model, the folder that t2t-exporter wrote. Received: none. Name it."
-        )
-    pairs = {(folder.source.lower(), folder.target.lower()) for folder in folders}
-    if len(folders) > 1 and (len(pairs) < len(folders) or ("", "") in pairs):
-        raise UserError(
-            "Expected of several models the languages of each, no two the same. Received: "
-            f"--model={','.join(given)}. Give such as --model=de-en=DIR --model=en-de=DIR."
-        )
-    return folders
+
+def _attention(input: str, translation: str, source: Any, target: Any, weights: Any) -> Attention:
+    """Those of one pair, padding left out."""
+    source, target = ([t.decode(errors="replace") for t in side if t] for side in (source, target))
+    rows = weights[: len(target), : len(source)].astype(float).round(4).tolist()
+    return Attention(input, translation, source, target, rows)

@@ -1,19 +1,22 @@
-"""What clients send, checked, and what they are answered."""
+"""What clients send, checked and in sentences, and what they are answered."""
 
 import dataclasses
+import itertools
 import urllib.parse
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator
 from typing import Annotated, Any, Literal
 
+import sentencex
 from fastapi import HTTPException
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, ValidationError
 from pydantic_core import from_json
 
-from t2t_repro.errors import UserError
-from t2t_repro.serving.models import ServedModel
-from t2t_repro.serving.sentences import Text, Whole, lines_of
+from t2t_repro.serving.models import Hypothesis
 
 _FIELDS = 100  # of a form
+# Characters that are split at once: where quotation marks are not closed, sentencex takes a time
+# with the square of what it gets, and everyone else waits.
+PIECE = 4000
 
 
 class Translate(BaseModel):
@@ -51,54 +54,47 @@ class Attend(BaseModel):
     model: str | None = None
 
 
-class Translations(BaseModel):
-    translations: list[Whole]
-
-
-class Looked(BaseModel):
-    """What each token of a translation looks at: a weight for each source token."""
+@dataclasses.dataclass(frozen=True)
+class Translation:
+    """What an answer says of a sentence: its hypotheses, best first, and the best of them."""
 
     input: str
     translation: str
-    source_tokens: list[str]
-    target_tokens: list[str]
-    weights: list[list[float]]
+    score: float | None
+    n_best: list[Hypothesis]
 
 
 @dataclasses.dataclass(frozen=True)
-class Limits:
-    """What the server refuses.
+class TextTranslation(Translation):
+    """What an answer says of a text; one of several sentences has no score and the best alone."""
 
-    max_body_bytes: of a request.
-    max_sentences: of a request, and so many texts.
-    max_sentence_tokens: of a sentence, its end included.
-    timeout_s: seconds for a request's body to arrive, and again for its answer.
-    """
+    sentences: list[Translation]
 
-    max_body_bytes: int = 1_000_000
-    max_sentences: int = 64
-    max_sentence_tokens: int = 256
-    timeout_s: float = 30.0
 
-    @classmethod
-    def of(
-        cls, models: Sequence[ServedModel], max_sentence_tokens: int | None, **others: Any
-    ) -> "Limits":
-        """Returns the limits, with sentences as long as all models read, but not longer.
+@dataclasses.dataclass(frozen=True)
+class Text:
+    """A text and its sentences, line by line; a blank line has none."""
 
-        Raises:
-            UserError: if longer ones are asked for.
-        """
-        longest = min(served.model.longest for served in models)
-        if max_sentence_tokens is None:
-            max_sentence_tokens = min(cls.max_sentence_tokens, longest)
-        if max_sentence_tokens > longest:
-            raise UserError(
-                f"Expected --max_sentence_tokens of at most {longest}, which this model "
-                f"reads. Received: {max_sentence_tokens}. Give less, or export it with another "
-                "max_input_size in --decode_hparams."
-            )
-        return cls(max_sentence_tokens=max_sentence_tokens, **others)
+    text: str
+    lines: list[list[str]]
+
+    @property
+    def sentences(self) -> list[str]:
+        return [sentence for line in self.lines for sentence in line]
+
+    def joined(self, translations: Iterable[str]) -> str:
+        """Returns the translations of the sentences, each in its sentence's line."""
+        rest = iter(translations)
+        return "\n".join(" ".join(next(rest) for _ in line) for line in self.lines)
+
+    def translated(self, sentences: list[Translation]) -> TextTranslation:
+        """Returns what the answer says, with these translations of the sentences."""
+        best = self.joined(each.translation for each in sentences)
+        if len(sentences) != 1:
+            return TextTranslation(self.text, best, None, [Hypothesis(best, None)], sentences)
+        (one,) = sentences
+        n_best = [Hypothesis(self.joined([h.translation]), h.score) for h in one.n_best]
+        return TextTranslation(self.text, best, one.score, n_best, sentences)
 
 
 def values_of(body: bytes) -> dict[str, Any]:
@@ -136,8 +132,7 @@ def checked(kind: type[BaseModel], values: dict[str, Any]) -> Any:
         return kind.model_validate(values)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        where = first["loc"][0] if first["loc"] else "body"
-        raise bad(f'another "{where}": {first["msg"]}') from None
+        raise bad(f'another "{first["loc"][0]}": {first["msg"]}') from None
 
 
 def bad(what: str) -> HTTPException:
@@ -145,35 +140,54 @@ def bad(what: str) -> HTTPException:
     return HTTPException(400, f"Expected {what}.")
 
 
-def split_texts(given: str | list[str], language: str, limits: Limits, split: bool) -> list[Text]:
+def split_texts(given: str | list[str], language: str, most: int, split: bool = True) -> list[Text]:
     """Returns texts in sentences.
 
+    Args:
+        given: a text, with any number of lines, or several.
+        language: its code in ISO 639, whose abbreviations end no sentence.
+        most: texts, and sentences of all of them.
+        split: whether to split them; else each is one sentence.
+
     Raises:
-        HTTPException: with 413 if there are too many sentences.
+        HTTPException: with 413 if there are too many.
     """
-    texts, most = [given] if isinstance(given, str) else given, limits.max_sentences
-    found: list[Text] = []
-    count = len(texts)
-    if split:  # lines are counted first: to split a million takes seconds
-        count = max(count, sum(bool(line.strip()) for text in texts for line in lines_of(text)))
-    if count <= most:
-        count = 0
-        for text in texts:
-            found.append(Text.of(text, language, split, most - count))
-            count += len(found[-1].sentences)
-            if count > most:  # the rest is not split
-                break
-    if count > most:
-        raise HTTPException(413, f"Expected at most {most} sentences in a request.")
+    texts, found, left = [given] if isinstance(given, str) else given, [], most
+    too_many = HTTPException(413, f"Expected at most {most} sentences in a request.")
+    if len(texts) > most:
+        raise too_many
+    for text in texts:
+        lines = []
+        for line in text.replace("\r\n", "\n").replace("\r", "\n").split("\n") if split else [text]:
+            sentences = _sentences(line.strip(), language) if split else filter(str.strip, [line])
+            lines.append(list(itertools.islice(sentences, left + 1)))  # the rest is not split
+            left -= len(lines[-1])
+            if left < 0:
+                raise too_many
+        found.append(Text(text, lines))
     return found
+
+
+def _sentences(line: str, language: str) -> Iterator[str]:
+    """Yields the sentences of a line.
+
+    It is split by pieces, whose last sentence may go on in the next. A piece without an end of a
+    sentence is the beginning of one that is too long for any model: the line stays one with it.
+    """
+    while len(line) > PIECE:
+        *ended, last = sentencex.segment(language, line[:PIECE])
+        if not ended:
+            yield line
+            return
+        yield from map(str.strip, ended)
+        line = (last + line[PIECE:]).lstrip()
+    if line:
+        yield from map(str.strip, sentencex.segment(language, line))
 
 
 def check_lengths(tokens: list[int], most: int) -> None:
     """Refuses a sentence of too many tokens, with 413."""
     for i, count in enumerate(tokens):
         if count > most:
-            raise HTTPException(
-                413,
-                f"Expected sentences of at most {most} tokens. Received: {count} tokens in "
-                f"sentence {i + 1}. Split it.",
-            )
+            received = f"Received: {count} in sentence {i + 1}. Split it."
+            raise HTTPException(413, f"Expected at most {most} tokens a sentence. {received}")

@@ -1,140 +1,96 @@
 """The server as a whole: its settings, its socket, and how it begins and ends."""
 
 import dataclasses
-import functools
 import ipaddress
 import math
 import os
 import signal
 import socket
 import sys
-from collections.abc import Callable
-from typing import Any
-
-import uvicorn
 
 from t2t_repro.errors import UserError
-from t2t_repro.serving import app, models
-from t2t_repro.serving.schemas import Limits
-
-OpenEngine = Callable[..., Any]  # models.OpenEngine, which is told of the searches
-_WAITING = 2048  # connections that the kernel keeps until they are answered, as uvicorn's
+from t2t_repro.fields import flag
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ServerSettings:
-    """The flags of t2t-server, by their names."""
+class ServerRequest:
+    """The flags of t2t-server, except --t2t_usr_dir."""
 
-    model: list[str]
-    host: str
-    port: int
-    max_batch_size: int
-    max_batch_tokens: int
-    batch_timeout_ms: int
-    max_queue: int
-    max_sentences: int
-    max_body_bytes: int
-    max_sentence_tokens: int | None
-    timeout_s: float
+    model: list[str] = dataclasses.field(default_factory=list)
+    host: str = flag("127.0.0.1", "The address to listen on; 0.0.0.0 and :: are all of them.")
+    port: int = flag(8000, "The port to listen on; 0: any that is free.", least=0, most=65535)
+    max_batch_size: int = flag(32, "Translate so many sentences at once, or fewer.", least=1)
+    max_queue: int = flag(256, "Sentences that wait; beyond, 503.", least=1)
+    max_sentences: int = flag(64, "Sentences or texts in a request; beyond, 413.", least=1)
+    max_sentence_tokens: int = flag(256, "Tokens in a sentence; beyond, 413.", least=1)
+    timeout_s: float = flag(30.0, "Seconds to get a request (408), to answer it (504).", least=0.1)
 
 
-def serve(settings: ServerSettings, open_engine: OpenEngine) -> None:
+def serve(request: ServerRequest) -> None:
     """Loads the models and answers until a signal comes.
 
-    Args:
-        settings: the flags.
-        open_engine: opens CTranslate2 with the model of an export, for so many searches.
-
     Raises:
-        UserError: if there is no export, it cannot be loaded, or the address cannot be had.
+        UserError: if there is no export, or it cannot be served.
+        OSError: if the address cannot be had.
     """
-    folders = models.find(settings.model)
     # oneDNN's kernels in TensorFlow keep something for each shape, and a server sees them all.
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
-    with _listen(settings.host, settings.port) as sock:
-        print(f"Loading {', '.join(str(folder.path) for folder in folders)} ...", flush=True)
-        searches = models.searches(settings.max_batch_size)
-        opening = functools.partial(open_engine, searches=searches)
-        served = [folder.load(opening) for folder in folders]
-        _answer(served, sock, settings, searches)
+    try:
+        import uvicorn
+
+        from t2t_repro.serving import app, models
+    except ModuleNotFoundError as error:
+        packages = "pip install 't2t_repro[server]'"
+        raise UserError(f"There is no package {error.name}. Install it: {packages}.") from error
+    from t2t_repro.decoding.program import share_cores
+
+    served = models.find(request.model)
+    with listen(request.host, request.port) as sock:  # before the models, which take a while
+        print(f"Loading {', '.join(str(each.path) for each in served)} ...", flush=True)
+        searches = share_cores(4 * request.max_batch_size)  # beams of most exports
+        for each in served:
+            each.load(searches)
+        most = min(request.max_sentence_tokens, *(each.model.longest for each in served))
+        request = dataclasses.replace(request, max_sentence_tokens=most)
+        sizes = {"max_batch_size": request.max_batch_size, "max_queue": request.max_queue}
+        config = uvicorn.Config(
+            app.create(served, request, searches=searches, **sizes),
+            http="h11",
+            ws="none",
+            loop="asyncio",
+            log_level="error",
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            timeout_graceful_shutdown=math.ceil(2 * request.timeout_s),
+        )
+        # uvicorn hears signals while it serves, and when it is done raises them again for us.
+        for signum in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(signum, lambda signum, frame: sys.exit(0))
+        address, port = sock.getsockname()[:2]
+        warn_of_reach(address)
+        host = f"[{address}]" if ":" in address else address
+        names = ", ".join(each.name for each in served)
+        print(f"Serving {names} on http://{host}:{port}/ (Ctrl-C ends it)", flush=True)
+        uvicorn.Server(config).run(sockets=[sock])
 
 
-def _listen(host: str, port: int) -> socket.socket:
-    """Returns a socket that listens on the address; who connects waits for an answer.
+def listen(host: str, port: int) -> socket.socket:
+    """Returns a socket that listens on the address; clients that connect wait for an answer.
 
     Raises:
-        UserError: if the address is not this machine's, or its port is taken.
+        OSError: if the address is not this machine's, or its port is taken.
     """
-    family, kind, protocol, _, address = socket.getaddrinfo(
-        host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-    )[0]
-    sock = socket.socket(family, kind, protocol)
-    try:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        sock.bind(address)
-        sock.listen(_WAITING)  # two may bind it until one listens
-    except OSError as error:
-        sock.close()
-        raise UserError(
-            f"Expected --host and --port on which nothing listens. Received: {host}, port {port} "
-            f"({error.strerror}). Give another --port; 0 takes one that is free."
-        ) from error
-    return sock
-
-
-def _answer(
-    served: list[models.ServedModel],
-    sock: socket.socket,
-    settings: ServerSettings,
-    searches: int,
-) -> None:
-    """Answers on the bound socket until SIGTERM or SIGINT, and then what it was asked already."""
-    limits = Limits.of(
-        served,
-        settings.max_sentence_tokens,
-        max_body_bytes=settings.max_body_bytes,
-        max_sentences=settings.max_sentences,
-        timeout_s=settings.timeout_s,
-    )
-    application = app.create(
-        served,
-        limits,
-        max_batch_size=settings.max_batch_size,
-        max_batch_tokens=settings.max_batch_tokens,
-        batch_timeout=settings.batch_timeout_ms / 1000,
-        max_queue=settings.max_queue,
-        searches=searches,
-    )
-    config = uvicorn.Config(
-        application,
-        http="h11",
-        ws="none",
-        loop="asyncio",
-        log_level="error",
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,
-        timeout_graceful_shutdown=math.ceil(2 * settings.timeout_s),
-    )
-    # uvicorn hears signals while it serves, and when it is done raises them again for us.
-    for signum in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(signum, lambda signum, frame: sys.exit(0))
-    address, port = sock.getsockname()[:2]
-    warn_of_reach(address)
-    host = f"[{address}]" if ":" in address else address
-    names = ", ".join(each.name for each in served)
-    print(f"Serving {names} on http://{host}:{port}/ (Ctrl-C ends it)", flush=True)
-    uvicorn.Server(config).run(sockets=[sock])
+    six = ":" in host
+    family = socket.AF_INET6 if six else socket.AF_INET
+    return socket.create_server((host, port), family=family, backlog=2048, dualstack_ipv6=six)
 
 
 def warn_of_reach(address: str) -> None:
     """Warns where others than this machine can ask."""
-    ip = ipaddress.ip_address(address.partition("%")[0])
-    if not ip.is_loopback:
-        where = "every address of this machine" if ip.is_unspecified else address
+    if not ipaddress.ip_address(address.partition("%")[0]).is_loopback:
         print(
-            f"t2t-server: warning: it listens on {where}: whoever reaches that may translate, "
-            "without a password, and what is sent is not encrypted. --host=127.0.0.1 keeps it to "
-            "this machine.",
+            f"t2t-server: warning: everyone who reaches {address} may translate, without a "
+            "password or encryption. --host=127.0.0.1 keeps it to this machine.",
             file=sys.stderr,
         )

@@ -5,17 +5,26 @@ import gc
 import json
 import re
 import threading
-from html.parser import HTMLParser
 
 import httpx2 as httpx
 import pytest
 from starlette.testclient import TestClient
 
 from t2t_repro.serving import app
-from t2t_repro.serving.schemas import Limits
+from t2t_repro.serving.server import ServerRequest
 from tests.serving.conftest import FakeModel, served
 
-LIMITS = Limits(max_body_bytes=2000, max_sentences=4, max_sentence_tokens=20, timeout_s=20.0)
+LIMITS = ServerRequest(max_sentences=4, max_sentence_tokens=20, timeout_s=20.0)
+
+
+SCOPE = {"type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "scheme": "http"}
+SCOPE |= {
+    "method": "POST",
+    "path": "/translate",
+    "root_path": "",
+    "query_string": b"",
+    "headers": [],
+}
 
 
 @pytest.fixture
@@ -71,7 +80,7 @@ def test_each_request_has_its_own_model(model):
         client.post("/attention", json={"inputs": "d", "targets": "e", "model": "de-en"})
         assert [m["name"] for m in client.get("/healthz").json()["models"]] == ["en-de", "de-en"]
         assert 't2t_batch_size_sum{kind="translate"} 3.0' in client.get("/metrics").text
-    assert [[q.text for q in batch] for batch in model.batches] == [["c"]]
+    assert model.batches == [["c"]]
     assert [len(batch) for batch in other.batches] == [2, 1]
 
 
@@ -109,7 +118,7 @@ def test_attention(client, model):
         ("POST", "/translate", b'{"inputs": "%s"}' % (b"a " * 30), 413, "20 tokens"),
         ("POST", "/translate", b'{"inputs": [%s]}' % b",".join([b'""'] * 5), 413, "4 sentences"),
         ("POST", "/translate", b'{"inputs": "%s"}' % (b"a.\\n" * 9), 413, "4 sentences"),
-        ("POST", "/translate", b" " * 2001, 413, "2000 bytes"),
+        ("POST", "/translate", b" " * 1_000_001, 413, "1000000 bytes"),
         ("POST", "/attention", b"{}", 400, "inputs"),
         ("GET", "/translate", b"", 405, ""),
         ("GET", "/nothing", b"", 404, ""),
@@ -135,11 +144,10 @@ def test_the_paths_are_described(client):
 def test_a_body_that_does_not_say_how_long_it_is(client):
     def chunks():
         for _ in range(3):
-            yield b" " * 999
+            yield b" " * 400_000
 
     answer = client.post("/translate", content=chunks())
-    assert answer.status_code == 413
-    assert answer.headers["connection"] == "close"
+    assert (answer.status_code, answer.headers["connection"]) == (413, "close")
 
 
 def test_a_sentence_that_cannot_be_computed(client, caplog):
@@ -205,11 +213,11 @@ def test_no_answer_in_time_is_504_and_what_waited_is_not_computed(model, caplog)
         after = await client.post("/translate", json={"inputs": "after"})
         return answers, after
 
-    limits = Limits(timeout_s=0.3)
+    limits = ServerRequest(timeout_s=0.3)
     answers, after = running(model, limits, test, max_batch_size=1, batch_timeout=0.0)
     assert [answer.status_code for answer in answers] == [504] * 3
     assert translations(after)[0]["translation"] == "AFTER"
-    assert [[q.text for q in batch] for batch in model.batches] == [["a"], ["after"]]
+    assert model.batches == [["a"], ["after"]]
     assert caplog.text == ""
 
 
@@ -229,25 +237,11 @@ def test_a_body_that_does_not_come_is_408(model):
         async def send(message):
             sent.append(message)
 
-        await application(scope(), receive, send)
+        await application(dict(SCOPE), receive, send)
         return sent
 
-    start, body = running(model, Limits(timeout_s=0.1), test)
+    start, body = running(model, ServerRequest(timeout_s=0.1), test)
     assert start["status"] == 408 and "error" in json.loads(body["body"])
-
-
-def scope():
-    return {
-        "type": "http",
-        "asgi": {"version": "3.0"},
-        "http_version": "1.1",
-        "method": "POST",
-        "path": "/translate",
-        "root_path": "",
-        "scheme": "http",
-        "query_string": b"",
-        "headers": [],
-    }
 
 
 @pytest.mark.parametrize("whole", [False, True])
@@ -266,7 +260,7 @@ def test_nothing_is_computed_for_a_client_that_left(model, whole, caplog):
         async def send(message):
             pass
 
-        await application(scope(), receive, send)
+        await application(dict(SCOPE), receive, send)
         model.go.set()
         await busy
         last = await client.post("/translate", json={"inputs": "last"})
@@ -274,7 +268,7 @@ def test_nothing_is_computed_for_a_client_that_left(model, whole, caplog):
 
     answer, metrics = running(model, LIMITS, test)
     assert answer[0]["translation"] == "LAST"
-    assert [[q.text for q in batch] for batch in model.batches] == [["busy"], ["last"]]
+    assert model.batches == [["busy"], ["last"]]
     assert 't2t_requests_total{path="/translate",status="499"} 1.0' in metrics
     assert caplog.text == ""
 
@@ -324,45 +318,27 @@ def test_health_says_what_is_served_and_that_it_stops(model):
                     "source": "en",
                     "target": "de",
                     "sha256": "5ab1",
-                    "problem": None,
-                    "step": None,
+                    "problem": "text2text_tmpdir",
+                    "step": 7,
                     "beam_size": 3,
                     "alpha": 0.6,
                     "attention": True,
                 }
             ],
-            "limits": vars(LIMITS),
+            "limits": {"max_sentences": 4, "max_sentence_tokens": 20, "timeout_s": 20.0},
         }
     answer = client.get("/healthz")
     assert (answer.status_code, answer.json()["status"]) == (503, "stopping")
     assert client.post("/translate", json={"inputs": "a"}).status_code == 503
 
 
-class Page(HTMLParser):
-    """The tags of a page and their attributes."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.tags = []
-        self.feed(text)
-
-    def handle_starttag(self, tag, attributes):
-        self.tags.append((tag, dict(attributes)))
-
-
 def test_the_page_asks_nobody_else(client):
     answer = client.get("/")
     assert answer.headers["content-type"] == "text/html; charset=utf-8"
-    tags = Page(answer.text).tags
-    assert ("html", {"lang": "en"}) in tags
-    assert "http" not in answer.text
-    links = [value for _, a in tags for name, value in a.items() if name in ("src", "href")]
-    assert links == ["data:,", "openapi.json"]
-    assert not any(name == "style" or name.startswith("on") for _, a in tags for name in a)
-
-
-def test_the_policy_names_the_page_s_own_script_and_style_by_their_hashes(client):
-    policy = client.get("/").headers["content-security-policy"]
+    assert '<html lang="en">' in answer.text and "http" not in answer.text
+    assert re.findall(r'(?:src|href)="(.*?)"', answer.text) == ["data:,", "openapi.json"]
+    assert not re.search(r"<[^>]+ (style|on\w+)=", answer.text)
+    policy = answer.headers["content-security-policy"]
     assert re.match(r"default-src 'none'; script-src 'sha256-[^ ]{44}'; style-src 'sha256", policy)
     assert "unsafe" not in policy and "connect-src 'self'" in policy
     for path in ("/healthz", "/nothing"):

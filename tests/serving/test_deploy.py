@@ -6,7 +6,6 @@ import pathlib
 import re
 import shlex
 
-import pytest
 from absl import flags
 
 from t2t_repro.bin import server
@@ -52,8 +51,3 @@ def test_the_image():
     assert extras <= set(
         re.findall(r'^        "(\w+)": \w+_REQUIREMENTS', (ROOT / "setup.py").read_text(), re.M)
     )
-
-
-@pytest.mark.parametrize("name", ["Dockerfile", "t2t-server.service"])
-def test_the_docs_name_it(name):
-    assert f"(deploy/{name})" in (ROOT / "docs" / "server.md").read_text()

@@ -8,11 +8,10 @@ from libretranslatepy import LibreTranslateAPI
 from starlette.testclient import TestClient
 
 from t2t_repro.serving import app
-from t2t_repro.serving.models import ServedModel
-from t2t_repro.serving.schemas import Limits
+from t2t_repro.serving.server import ServerRequest
 from tests.serving.conftest import FakeModel, served
 
-LIMITS = Limits(max_body_bytes=2000, max_sentences=4, max_sentence_tokens=20)
+LIMITS = ServerRequest(max_sentences=4, max_sentence_tokens=20)
 
 
 @pytest.fixture
@@ -94,10 +93,9 @@ def test_a_language_is_one_of_those_that_are_served(client):
 
 
 @pytest.mark.parametrize("text, found", [(GERMAN, "de"), (ENGLISH, "en"), ("1 + 2", "de")])
-def test_the_source_of_several_models_is_found(model, text, found):
+def test_the_source_of_several_models_is_found(text, found):
     pairs = [("de", "fr"), ("en", "fr"), ("xx", "fr"), ("fr", "de")]
-    models = [ServedModel(f"{s}-{t}", s, t, FakeModel()) for s, t in pairs]
-    with TestClient(app.create(models, LIMITS)) as client:
+    with TestClient(app.create(served(*[FakeModel()] * 4, pairs=pairs), LIMITS)) as client:
         answer = client.post("/translate", json={"q": text, "source": "auto", "target": "fr"})
         assert answer.json()["detectedLanguage"]["language"] == found
         assert (answer.json()["detectedLanguage"]["confidence"] > 80) == (text != "1 + 2")
@@ -114,7 +112,7 @@ def test_forms(client):
 
 
 def test_models_of_unknown_languages(model):
-    with TestClient(app.create([ServedModel("7", "", "", model)], LIMITS)) as client:
+    with TestClient(app.create(served(model, pairs=[("", "")]), LIMITS)) as client:
         assert client.get("/languages").json() == []
         assert client.post("/detect", json={"q": GERMAN}).json() == []
         answer = client.post("/translate", json={"q": "a", "source": "auto", "target": "de"})

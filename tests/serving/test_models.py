@@ -1,28 +1,83 @@
-"""Which models --model names."""
+"""Which models --model names, and real ones as the server calls them."""
 
-import asyncio
 import hashlib
-import threading
 import types
 
 import numpy as np
 import pytest
+from starlette.testclient import TestClient
 
 from t2t_repro.decoding.engine import Engine
 from t2t_repro.errors import UserError
-from t2t_repro.serving import exported, models
-from t2t_repro.serving.exported import Question
+from t2t_repro.serving import app, models
+from t2t_repro.serving.models import Hypothesis, SavedModel
+from t2t_repro.serving.server import ServerRequest
 from t2t_repro.text import SubwordTextEncoder
+from t2t_repro.text.encoders import ByteTextEncoder
 from tests.provenances import recorded
-from tests.serving.conftest import FakeModel, served
+from tests.serving.conftest import served
+
+TEXTS = ["a b", "", "ab cd. ab", "é😀"]
+DECODING = {"beam_size": 2, "alpha": 0.6, "extra_length": 20, "max_input_size": -1}
 
 
-@pytest.fixture
-def folders(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    for name in ("7", "a,b=c", "en-de"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "saved_model.pb").touch()
+@pytest.fixture(scope="module")
+def export(tmp_path_factory):
+    """A SavedModel that was not trained, and the folder and the encoder that made it."""
+    import keras
+
+    from t2t_repro import Transformer, get_hparams
+    from t2t_repro.decoding.settings import DecodeHParams
+    from t2t_repro.export import saved_model
+
+    keras.utils.set_random_seed(3)
+    subtokens = ["<pad>_", "<EOS>_", *"\\_u;0123456789abcdefg ", "ab_", "cd_", ". "]
+    encoder = SubwordTextEncoder.from_subtokens(subtokens)
+    changes = "hidden_size=8,filter_size=12,num_heads=2,num_hidden_layers=1"
+    hparams = get_hparams("transformer_test", changes)
+    sizes = {"inputs_vocab_size": len(subtokens), "targets_vocab_size": len(subtokens)}
+    made = Transformer.from_hparams(hparams, **sizes)
+    for variable in made.variables:
+        variable.assign(3 * variable)
+    encoders = {"inputs": encoder, "targets": encoder}
+    path = tmp_path_factory.mktemp("export") / "7"
+    saved_model.convert(made, encoders, path, DecodeHParams(**DECODING))
+    (path / "hparams.json").write_text(hparams.to_json())
+    model = SavedModel(path, recorded("saved_model", decoding=DECODING))
+    return types.SimpleNamespace(path=path, model=model, encoder=encoder)
+
+
+def test_a_real_export_is_served(export):
+    with TestClient(app.create(served(export.model), ServerRequest())) as client:
+        asked = {"inputs": TEXTS, "n_best": 2, "split": False}
+        together = client.post("/translate", json=asked).json()["translations"]
+        for text, answer in zip(TEXTS, together, strict=True):
+            answer_alone = client.post("/translate", json={**asked, "inputs": text}).json()
+            (alone,) = answer_alone["translations"]
+            assert alone["input"] == answer["input"] == text
+            assert alone["translation"] == answer["translation"]
+            assert alone["score"] == pytest.approx(answer["score"], abs=1e-4)
+            assert len(alone["n_best"]) == (2 if text else 1)
+        pair = {"inputs": "ab cd", "targets": together[0]["translation"]}
+        answer = client.post("/attention", json=pair).json()
+        assert answer["source_tokens"][-1] == answer["target_tokens"][-1] == "<EOS>_"
+        assert len(answer["weights"]) == len(answer["target_tokens"]) > 1
+        for row in answer["weights"]:
+            assert len(row) == len(answer["source_tokens"])
+            assert sum(row) == pytest.approx(1, abs=1e-3)
+
+
+def test_a_real_export_is_called_from_python(export):
+    model = export.model
+    weights = export.path / "variables" / "variables.data-00000-of-00001"
+    assert model.sha256 == hashlib.sha256(weights.read_bytes()).hexdigest()
+    assert model.has_attention and model.longest == 1024
+    assert model.count_tokens(TEXTS) == [len(export.encoder.encode(text)) + 1 for text in TEXTS]
+    assert model.count_target_tokens(TEXTS) == model.count_tokens(TEXTS)
+    usual = [row[0] for row in model.translate(TEXTS, beams=True)]
+    best = model.translate(TEXTS, beams=False)
+    assert [[h.translation for h in row] for row in best] == [[h.translation] for h in usual]
+    assert [row[0].score for row in best] == pytest.approx([h.score for h in usual], abs=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -30,27 +85,32 @@ def folders(tmp_path, monkeypatch):
     [
         (["7"], [("7", "", "")]),
         (["a,b=c"], [("a,b=c", "", "")]),
-        (["de-en=7"], [("7", "de", "en")]),
-        (["de-en=7,en-de=a,b=c"], [("7", "de", "en"), ("a,b=c", "en", "de")]),
-        (["zh_Hans-en=7", "en-de=7"], [("7", "zh_Hans", "en"), ("7", "en", "de")]),
+        (["de-en=7"], [("de-en", "de", "en")]),
+        (["de-en=7", "en-de=a,b=c"], [("de-en", "de", "en"), ("en-de", "en", "de")]),
+        (["zh_Hans-en=7", "7"], [("zh_Hans-en", "zh_Hans", "en"), ("7", "", "")]),
+        (["wmt"], [("en-de", "en", "de")]),
+        ([], None),
+        (["de-en=nowhere"], None),
+        (["run"], None),
+        (["de-en=7", "de-en=a,b=c"], None),
     ],
 )
-def test_what_is_named(folders, given, found, monkeypatch):
-    monkeypatch.setattr(exported, "ExportedModel", str)
-    loaded = [folder.load(None) for folder in models.find(given)]
-    assert [(m.model, m.source, m.target) for m in loaded] == found
-    assert loaded[0].name == (f"{found[0][1]}-{found[0][2]}" if found[0][1] else found[0][0])
-
-
-def test_a_full_batch_is_shared_as_the_decoder_shares_it(monkeypatch):
-    monkeypatch.setattr("t2t_repro.decoding.program.share_cores", lambda rows: rows)
-    assert models.searches(32) == 128
+def test_what_is_named(tmp_path, monkeypatch, given, found):
+    monkeypatch.chdir(tmp_path)
+    kinds = {"run": {"kind": "run"}, "wmt": {"problem": "translate_ende_wmt32k"}}
+    for name in ("7", "a,b=c", "run", "wmt"):
+        (tmp_path / name).mkdir()
+        recorded(**{"kind": "saved_model"} | kinds.get(name, {})).write(tmp_path / name)
+    if found is None:
+        with pytest.raises(UserError):
+            models.find(given)
+    else:
+        assert [(m.name, m.source, m.target) for m in models.find(given)] == found
 
 
 @pytest.mark.parametrize(
     "problem, languages",
     [
-        ("translate_ende_wmt32k", ("en", "de")),
         ("translate_enfr_wmt32k_rev", ("fr", "en")),
         ("text2text_tmpdir", ("", "")),
         ("translate_text_mine", ("", "")),
@@ -66,7 +126,14 @@ class Reversing(Engine):
 
     fingerprint = "reversing"
 
+    def __init__(self, folder, threads, searches):
+        self.shapes = []
+
+    def check_vocabularies(self, encoders):
+        pass
+
     def decode(self, sentences, search):
+        self.shapes.append(sentences.inputs.shape)
         count = search.top_beams
         ids = np.zeros((len(sentences), count, sentences.inputs.shape[1] + 1), "int32")
         for i, row in enumerate(sentences.inputs):
@@ -76,60 +143,37 @@ class Reversing(Engine):
         return ids, np.tile(scores, (len(sentences), 1))
 
 
-def test_a_ctranslate2_model_has_its_vocabulary_and_how_to_decode(tmp_path, monkeypatch):
+@pytest.fixture
+def ctranslate2_model(tmp_path, monkeypatch):
+    """Makes a CTranslate2 model with an encoder, whose engine turns ids around."""
+
+    def make(encoder, **decoding):
+        monkeypatch.setattr("t2t_repro.export.ctranslate2.CTranslate2Engine", Reversing)
+        encoders = {"inputs": encoder, "targets": encoder}
+        problem = types.SimpleNamespace(feature_encoders=lambda folder: encoders)
+        monkeypatch.setattr(models.registry, "get_problem", lambda name: problem)
+        (tmp_path / "model.bin").write_bytes(b"weights")
+        recorded("ctranslate2", decoding=DECODING | decoding).write(tmp_path)
+        (found,) = models.find([str(tmp_path)])
+        found.load(searches=1)
+        return found.model
+
+    return make
+
+
+def test_a_ctranslate2_model_has_its_vocabulary_and_how_to_decode(ctranslate2_model):
     subtokens = ["<pad>_", "<EOS>_", *"\\_u;0123456789", "ab_", "cd_", "ef_"]
     encoder = SubwordTextEncoder.from_subtokens(subtokens)
-    encoders = {"inputs": encoder, "targets": encoder}
-    problem = types.SimpleNamespace(feature_encoders=lambda folder: encoders)
-    monkeypatch.setattr(models.registry, "get_problem", lambda name: problem)
-    (tmp_path / "model.bin").write_bytes(b"weights")
-    decoding = {"beam_size": 2, "alpha": 0.5, "extra_length": 5, "max_input_size": 9}
-    recorded("ctranslate2", problem="translate_ende_own", decoding=decoding).write(tmp_path)
-    (folder,) = models.find([str(tmp_path)])
-    found = folder.load(lambda path, given: Reversing())
-    model = found.model
-    assert (found.name, found.record.step, model.longest) == ("en-de", 7, 9)
+    model = ctranslate2_model(encoder, alpha=0.5, max_input_size=9)
+    assert model.longest == 9 and not model.has_attention
     assert model.sha256 == hashlib.sha256(b"weights").hexdigest()
-    assert model.count_tokens(["ab cd", "ef"]) == model.count_target_tokens(["ab cd", "ef"])
+    assert model.count_tokens(["ab cd", "ef"]) == [len(encoder.encode("ab cd")) + 1, 2]
     for beams in (False, True):
-        answers = model.translate([Question(text, beams) for text in ("ab cd", "cd ef", "ef")])
-        assert [[vars(each) for each in answer] for answer in answers] == [
-            [{"translation": "cd ab", "score": -0.5}],
-            [{"translation": "ef cd", "score": -0.5}],
-            [{"translation": "ef", "score": -0.5}],
-        ]
+        answers = model.translate(["ab cd", "cd ef", "ef"], beams)
+        assert answers == [[Hypothesis(text, -0.5)] for text in ("cd ab", "ef cd", "ef")]
 
 
-@pytest.mark.parametrize(
-    "given, message",
-    [
-        ([], "Expected --model, the folder that t2t-exporter wrote. Received: none."),
-        (["de-en=nowhere"], "Received: nowhere, which does not exist."),
-        (["7", "en-de"], "the languages of each, no two the same. Received: --model=7,en-de."),
-        (["de-en=7", "en-de"], "Expected of several models the languages of each"),
-        (["de-en=7", "De-en=en-de"], "no two the same"),
-    ],
-)
-def test_what_is_refused(folders, given, message):
-    with pytest.raises(UserError, match=message):
-        models.find(given)
-
-
-@pytest.mark.parametrize(
-    "at_once, characters, here",
-    [(True, 2000, True), (True, 2001, False), (False, 1, False)],
-)
-def test_tokens_are_counted_by_another_thread_where_that_takes_long(
-    monkeypatch, at_once, characters, here
-):
-    model, threads = FakeModel(), []
-
-    def count_tokens(texts):
-        threads.append(threading.current_thread())
-        return [len(text) for text in texts]
-
-    monkeypatch.setattr(model, "count_tokens", count_tokens)
-    monkeypatch.setattr(model, "counts_at_once", at_once)
-    (one,) = served(model)
-    assert asyncio.run(one.count_tokens(["a" * characters])) == [characters]
-    assert [thread is threading.current_thread() for thread in threads] == [here]
+def test_what_the_server_asks_for_at_once_is_one_batch(ctranslate2_model):
+    model = ctranslate2_model(ByteTextEncoder())
+    assert len(model.translate(["a" * 40] * 150, beams=False)) == 150
+    assert model._engine.shapes == [(150, 41)]
