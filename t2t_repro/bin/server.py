@@ -16,7 +16,8 @@ no encryption. Ctrl-C or SIGTERM: it answers what it was asked, and ends.
 from absl import flags
 
 from t2t_repro import cli
-from t2t_repro.serving.server import ServerRequest, serve
+from t2t_repro.serving.request import ServerRequest
+from t2t_repro.serving.server import serve
 
 
 def define_flags(f: flags.FlagValues) -> None:

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import dataclasses
 import functools
-import itertools
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from importlib import resources
@@ -25,8 +24,8 @@ from t2t_repro.page_policy import page_policy
 from t2t_repro.serving import libretranslate, schemas
 from t2t_repro.serving.batching import Batch, Batcher, Closed, Compute, QueueFull
 from t2t_repro.serving.models import Attention, ServedModel
+from t2t_repro.serving.request import ServerRequest
 from t2t_repro.serving.schemas import Text, TextTranslation, Translation
-from t2t_repro.serving.server import ServerRequest
 
 MAX_BODY_BYTES = 1_000_000
 CLIENT_CLOSED = 499  # nobody reads it; the metrics count it
@@ -41,8 +40,8 @@ def create(models: Sequence[ServedModel], settings: ServerRequest, **batching: A
 
     Args:
         models: what translates, the first where a request names none.
-        settings: what is refused.
-        batching: arguments of `Batcher`.
+        settings: what is refused, and how large batches and queue are.
+        batching: other arguments of `Batcher`.
     """
     service = _Service(models, settings, **batching)
     page = resources.files("t2t_repro.serving").joinpath("page.html").read_text(encoding="utf-8")
@@ -111,7 +110,8 @@ class _Service:
             compute[f"translate {name}, best"] = functools.partial(model.translate, beams=False)
             if model.has_attention:
                 compute[f"attention {name}"] = model.attend
-        self.batcher = Batcher(compute, observe=self.metrics.batch, **batching)
+        sizes = {name: getattr(settings, name) for name in ("max_batch_size", "max_queue")}
+        self.batcher = Batcher(compute, observe=self.metrics.batch, **sizes | batching)
 
     async def translate(self, request: Request) -> Response:
         """Translates texts, each line of them sentence by sentence; with "q" as LibreTranslate."""
@@ -173,9 +173,7 @@ class _Service:
             Translation(sentence, found[0].translation, found[0].score, found[:n_best])
             for sentence, found in zip(sentences, answers, strict=True)
         )
-        return [
-            text.translated(list(itertools.islice(rest, len(text.sentences)))) for text in texts
-        ]
+        return [text.translated(rest) for text in texts]
 
     async def attend(self, request: Request) -> Response:
         """Says what each token of a translation looks at: a weight for each source token."""
@@ -215,8 +213,8 @@ class _Service:
 
     async def show_metrics(self) -> Response:
         """Shows metrics for Prometheus."""
-        text = generate_latest(self.metrics.registry)
-        return Response(text, media_type="text/plain; version=0.0.4")
+        metrics = generate_latest(self.metrics.registry)
+        return Response(metrics, media_type="text/plain; version=0.0.4")
 
     async def _body(self, request: Request) -> bytes:
         body = bytearray()

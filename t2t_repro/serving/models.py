@@ -54,7 +54,7 @@ class SavedModel:
         import tensorflow_text  # noqa: F401  its operations are in the graph
 
         self._tf = tf
-        self._loaded = tf.saved_model.load(os.fspath(folder))  # kept: it owns the variables
+        self._loaded = tf.saved_model.load(folder)  # kept: it owns the variables
         self.has_attention = "attention" in self._loaded.signatures
         limit = int(record.decoding["max_input_size"])
         self.longest = limit if limit > 0 else LONGEST_INPUT

@@ -13,7 +13,6 @@ from pydantic_core import from_json
 
 from t2t_repro.serving.models import Hypothesis
 
-_FIELDS = 100  # of a form
 # Characters that are split at once: where quotation marks are not closed, sentencex takes a time
 # with the square of what it gets, and everyone else waits.
 PIECE = 4000
@@ -87,8 +86,9 @@ class Text:
         rest = iter(translations)
         return "\n".join(" ".join(next(rest) for _ in line) for line in self.lines)
 
-    def translated(self, sentences: list[Translation]) -> TextTranslation:
-        """Returns what the answer says, with these translations of the sentences."""
+    def translated(self, rest: Iterator[Translation]) -> TextTranslation:
+        """Returns what the answer says, by the next translations, one for each sentence."""
+        sentences = list(itertools.islice(rest, len(self.sentences)))
         best = self.joined(each.translation for each in sentences)
         if len(sentences) != 1:
             return TextTranslation(self.text, best, None, [Hypothesis(best, None)], sentences)
@@ -106,7 +106,7 @@ def values_of(body: bytes) -> dict[str, Any]:
     if not body.lstrip().startswith(b"{"):
         try:
             fields = urllib.parse.parse_qsl(
-                body.decode(), keep_blank_values=True, errors="strict", max_num_fields=_FIELDS
+                body.decode(), keep_blank_values=True, errors="strict", max_num_fields=100
             )
         except ValueError:  # not UTF-8, or too many
             fields = []

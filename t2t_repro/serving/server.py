@@ -9,21 +9,7 @@ import socket
 import sys
 
 from t2t_repro.errors import UserError
-from t2t_repro.fields import flag
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class ServerRequest:
-    """The flags of t2t-server, except --t2t_usr_dir."""
-
-    model: list[str] = dataclasses.field(default_factory=list)
-    host: str = flag("127.0.0.1", "The address to listen on; 0.0.0.0 and :: are all of them.")
-    port: int = flag(8000, "The port to listen on; 0: any that is free.", least=0, most=65535)
-    max_batch_size: int = flag(32, "Translate so many sentences at once, or fewer.", least=1)
-    max_queue: int = flag(256, "Sentences that wait; beyond, 503.", least=1)
-    max_sentences: int = flag(64, "Sentences or texts in a request; beyond, 413.", least=1)
-    max_sentence_tokens: int = flag(256, "Tokens in a sentence; beyond, 413.", least=1)
-    timeout_s: float = flag(30.0, "Seconds to get a request (408), to answer it (504).", least=0.1)
+from t2t_repro.serving.request import ServerRequest
 
 
 def serve(request: ServerRequest) -> None:
@@ -52,9 +38,8 @@ def serve(request: ServerRequest) -> None:
             each.load(searches)
         most = min(request.max_sentence_tokens, *(each.model.longest for each in served))
         request = dataclasses.replace(request, max_sentence_tokens=most)
-        sizes = {"max_batch_size": request.max_batch_size, "max_queue": request.max_queue}
         config = uvicorn.Config(
-            app.create(served, request, searches=searches, **sizes),
+            app.create(served, request, searches=searches),
             http="h11",
             ws="none",
             loop="asyncio",

@@ -8,7 +8,7 @@ from libretranslatepy import LibreTranslateAPI
 from starlette.testclient import TestClient
 
 from t2t_repro.serving import app
-from t2t_repro.serving.server import ServerRequest
+from t2t_repro.serving.request import ServerRequest
 from tests.serving.conftest import FakeModel, served
 
 LIMITS = ServerRequest(max_sentences=4, max_sentence_tokens=20)

@@ -11,7 +11,7 @@ from t2t_repro.decoding.engine import Engine
 from t2t_repro.errors import UserError
 from t2t_repro.serving import app, models
 from t2t_repro.serving.models import Hypothesis, SavedModel
-from t2t_repro.serving.server import ServerRequest
+from t2t_repro.serving.request import ServerRequest
 from t2t_repro.text import SubwordTextEncoder
 from t2t_repro.text.encoders import ByteTextEncoder
 from tests.provenances import recorded

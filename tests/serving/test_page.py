@@ -8,7 +8,7 @@ import pytest
 import uvicorn
 
 from t2t_repro.serving import app
-from t2t_repro.serving.server import ServerRequest
+from t2t_repro.serving.request import ServerRequest
 from tests.serving.conftest import served
 
 pytestmark = pytest.mark.browser

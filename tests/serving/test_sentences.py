@@ -62,6 +62,6 @@ def test_translations_stand_where_their_sentences_stood():
 
 def test_all_translations_of_a_text_of_one_sentence_keep_its_line_ends():
     both = [Hypothesis("Eins.", -1.0), Hypothesis("Zwei.", -2.0)]
-    whole = split("\n\nAb ab.\n").translated([Translation("Ab ab.", "Eins.", -1.0, both)])
+    whole = split("\n\nAb ab.\n").translated(iter([Translation("Ab ab.", "Eins.", -1.0, both)]))
     assert whole.translation == whole.n_best[0].translation == "\n\nEins.\n"
     assert whole.n_best[1] == Hypothesis("\n\nZwei.\n", -2.0)
