@@ -1,5 +1,5 @@
-"""How far long work is: a bar with the rate and the time left on a terminal, elsewhere a line with
-them every minute; at the end a line.
+"""How far long work is: on a terminal a line that changes, elsewhere a line every minute; each with
+the rate and the time left. At the end a line.
 
     with progress.report("Reading FILE", total=4_000_000) as advance:
         advance(1_500_000)
@@ -7,42 +7,62 @@ them every minute; at the end a line.
     for sample in progress.track(samples, "train", total=29_000, unit="samples"):
         ...
 
-Bar and lines are on stderr; the line at the end goes where `report` is told.
+All is on stderr but the line at the end, which goes where `report` is told.
 """
 
 import contextlib
+import shutil
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, TypeVar
+from typing import TypeVar
 
 BYTES = "bytes"
-_REFRESH = 0.1  # seconds between two movements of a bar
-_LINE_EVERY = 60.0  # seconds
+_REFRESH, _LINE_EVERY = 0.2, 60.0  # seconds between two lines on a terminal, and elsewhere
 _Item = TypeVar("_Item")
-
-
-class Advance:
-    """What `report` yields: called with how much was done since, and with what comes next."""
-
-    def __init__(self, show: Callable[[int, str], None]):
-        self.count = 0
-        self._show = show
-        self._note = ""
-        self._shown = 0.0
-
-    def __call__(self, count: int = 1, note: str = "") -> None:
-        self.count += count
-        self._note = note or self._note
-        now = time.monotonic()
-        if note or now - self._shown >= _REFRESH:
-            self._shown = now
-            self._show(self.count, self._note)
 
 
 def on_stderr(text: str) -> None:
     """Prints a line on stderr, which is for what is not the result."""
     print(text, file=sys.stderr, flush=True)
+
+
+class Advance:
+    """What `report` yields: called with how much was done since, and with what comes next."""
+
+    def __init__(self, doing: str, total: int | None, unit: str, done: int):
+        self.count = 0
+        self._doing, self._total, self._unit, self._done = doing, total, unit, done
+        self._start = self._shown = time.monotonic()
+        self._note = ""
+        self._terminal = sys.stderr.isatty()
+        self._every = _REFRESH if self._terminal else _LINE_EVERY
+
+    def __call__(self, count: int = 1, note: str = "") -> None:
+        self.count += count
+        self._note = note or self._note
+        now = time.monotonic()
+        if now - self._shown < self._every:
+            return
+        self._shown = now
+        if not self._terminal:
+            on_stderr(self._line(now))
+        else:  # what is printed next is written over it
+            line = self._line(now)[: shutil.get_terminal_size().columns - 1]
+            print(f"\r\x1b[K{line}\r", end="", file=sys.stderr, flush=True)
+
+    def _line(self, now: float) -> str:
+        rate, done, total = self.count / (now - self._start), self._done + self.count, self._total
+        parts = [f"{done / total:.0%}"] if total else []
+        if self._unit:
+            so_far = _amount(done, self._unit)
+            if total is not None:
+                so_far = f"{so_far.split()[0]} of {_amount(total, self._unit)}"
+            parts.append(f"{so_far}, {_rate(rate, self._unit)}")
+        if total is not None and rate:
+            parts.append(f"{duration(max(total - done, 0) / rate)} left")
+        said = ", ".join(filter(None, [*parts, self._note]))
+        return f"{self._doing}: {said}" if self._doing else said
 
 
 @contextlib.contextmanager
@@ -64,9 +84,12 @@ def report(
         say: receives the line at the end.
     """
     start = time.monotonic()
-    with _bar(doing, total, unit, done) as show:
-        advance = Advance(show)
+    advance = Advance(doing, total, unit, done)
+    try:
         yield advance
+    finally:
+        if sys.stderr.isatty():
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
     seconds = time.monotonic() - start
     text = took(seconds)
     if unit:
@@ -105,83 +128,3 @@ def _amount(count: float, unit: str) -> str:
 def _rate(rate: float, unit: str) -> str:
     number = f"{rate:,.1f}" if rate < 100 else f"{rate:,.0f}"
     return f"{_amount(rate, unit) if unit == BYTES else number} a second"
-
-
-_shown: Any = None  # the display of the outermost report; the reports within are rows of it
-
-
-def _lines(doing: str, total: int | None, unit: str, done: int) -> Callable[[int, str], None]:
-    """Returns what prints how far a report is, once a minute."""
-    start = last = time.monotonic()
-
-    def show(count: int, note: str) -> None:
-        nonlocal last
-        now = time.monotonic()
-        if now - last < _LINE_EVERY:
-            return
-        last = now
-        rate = count / (now - start)
-        if unit:
-            parts = [f"{_so_far(done + count, total, unit)}, {_rate(rate, unit)}"]
-        else:
-            parts = [f"{(done + count) / total:.0%}"] if total else []
-        if total is not None and rate:
-            parts.append(f"{duration(max(total - done - count, 0) / rate)} left")
-        on_stderr(": ".join(filter(None, [doing, ", ".join([*parts, *filter(None, [note])])])))
-
-    return show
-
-
-def _so_far(done: float, total: float | None, unit: str) -> str:
-    if total is None:
-        return _amount(done, unit)
-    return f"{_amount(done, unit).split()[0]} of {_amount(total, unit)}"
-
-
-@contextlib.contextmanager
-def _bar(
-    doing: str, total: int | None, unit: str, done: int
-) -> Iterator[Callable[[int, str], None]]:
-    """Yields what moves a new row of the display, or prints lines where stderr is no terminal."""
-    global _shown
-    if not sys.stderr.isatty():
-        yield _lines(doing, total, unit, done)
-        return
-    outer = _shown
-    with contextlib.nullcontext(outer) if outer else _display() as display:
-        _shown = display
-        row = display.add_task(doing, total=total, completed=done, unit=unit, note="")
-
-        def show(count: int, note: str) -> None:
-            display.update(row, completed=done + count, note=note, refresh=True)
-
-        try:
-            yield show
-        finally:
-            if outer:
-                display.remove_task(row)
-            _shown = outer
-
-
-def _display() -> Any:
-    from rich import console, progress  # slow to load, and needed by few
-
-    class Amount(progress.ProgressColumn):
-        def render(self, task: progress.Task) -> str:
-            unit, done = task.fields["unit"], task.completed
-            if not unit:
-                return ""
-            text = _so_far(done, task.total, unit)
-            return f"{text}, {_rate(task.speed, unit)}" if task.speed else text
-
-    return progress.Progress(
-        progress.TextColumn("{task.description}", markup=False),
-        progress.BarColumn(),
-        Amount(),
-        progress.TimeRemainingColumn(),
-        progress.TextColumn("{task.fields[note]}", markup=False),
-        console=console.Console(stderr=True),
-        refresh_per_second=2,  # beside every movement
-        transient=True,
-        redirect_stdout=sys.stdout.isatty(),  # else what is printed would not reach its file
-    )
