@@ -121,14 +121,10 @@ def get_hparams(name: str, overrides: str = "", model: str | None = None) -> HPa
     Raises:
         UserError: on an unknown set, model or hparam (the nearest names are given), or a bad value.
     """
-    _load_catalogue("hparams")
-    if name not in _HPARAMS:
+    if name not in list_hparams():
         raise unknown("hparams set", name, _HPARAMS)
     hparams = _HPARAMS[name]()
-    if model is not None:
-        check_model(model)
-        hparams = dataclasses.replace(hparams, model=model)
-    hparams = hparams.override(overrides)
+    hparams = dataclasses.replace(hparams, model=model or hparams.model).override(overrides)
     check_model(hparams.model)
     return hparams
 
@@ -148,9 +144,7 @@ def problem_of_hparams(name: str) -> str:
     Raises:
         UserError: on an unknown set; the nearest names are given.
     """
-    _load_catalogue("hparams")
-    if name not in _HPARAMS:
-        raise unknown("hparams set", name, _HPARAMS)
+    get_hparams(name)
     return _MADE_FOR[name]
 
 
@@ -207,23 +201,20 @@ def load_usr_dir(path: str) -> None:
 
 def usr_dir_of(cls: type) -> str:
     """Returns the folder of the user's package that a class is of; "": it is of none."""
-    package = sys.modules.get(cls.__module__.partition(".")[0])
-    if package is None or not package.__name__.startswith(USR_DIR_PREFIX):
+    name = cls.__module__.partition(".")[0]
+    if not name.startswith(USR_DIR_PREFIX):
         return ""
-    return str(pathlib.Path(str(package.__file__)).parent)
+    return str(pathlib.Path(str(sys.modules[name].__file__)).parent)
 
 
-def _register(table: dict, kind: str, name: str, value, take_over: bool):
+def _register(table: dict, kind: str, name: str, value: Any, take_over: bool) -> Any:
     there = table.get(name, value)
-    where, other = value.__module__, there.__module__
-    # One definition may be executed again, as where a package is mended and loaded once more.
-    names = [getattr(each, "__qualname__", "") for each in (value, there)]
-    twice = where.startswith(USR_DIR_PREFIX) and names[0] != names[1]
-    if (other != where or twice) and not (take_over and _is_ours(there)):
-        registers = f"{names[1]} there" if other == where else other
+    # One definition may be executed again, as where a package is loaded once more.
+    where, other = (f"{each.__module__}.{each.__qualname__}" for each in (value, there))
+    if where != other and not (take_over and _is_ours(there)):
         raise UserError(
-            f"Expected a new name for this {kind}. Received: {name!r}, which "
-            f"{registers} registers too. Rename one of them."
+            f"Expected a new name for this {kind}. Received: {name!r}, which {other} registers "
+            "too. Rename one of them."
         )
     table[name] = value
     return value
