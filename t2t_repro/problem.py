@@ -224,8 +224,8 @@ class Problem:
         """The file in `data_dir` that has a word and its parts of speech on each line; "": none."""
         return ""
 
-    input_space_id = SpaceID.GENERIC
-    target_space_id = SpaceID.GENERIC
+    input_space_id: int = SpaceID.GENERIC
+    target_space_id: int = SpaceID.GENERIC
     batch_size_multiplier = 1  # T2T's: scales the length buckets
     output_type = OutputType.TEXT
     decode_hparams = ""  # what t2t-decoder starts from, such as "beam_size=8"; T2T's are the rest

@@ -21,5 +21,5 @@ def model_for(problem: Problem, hparams: HParams, data_dir: str) -> Any:
         hparams,
         inputs_vocab_size=problem.inputs_vocab_size(data_dir),
         targets_vocab_size=problem.targets_vocab_size(data_dir),
-        target_space_id=problem.target_space_id,
+        target_space_id=int(problem.target_space_id),
     )
