@@ -15,7 +15,7 @@ from absl import flags
 
 from t2t_repro import imports, process, t2t_compat
 from t2t_repro.errors import Interrupted, UserError, suggest, unset
-from t2t_repro.fields import flags_of
+from t2t_repro.fields import flags_of, types_of
 
 Request = TypeVar("Request")
 # Whether this is a program's own process: t2t-X, or python -m t2t_repro....
@@ -82,19 +82,26 @@ def run(
     args = flags.FlagValues()
     define_flags(args)
     own = set(args)
+    if any(arg in ("-h", "--help", "-help", "--helpfull", "--helpshort") for arg in argv):
+        print(f"{(doc or name).strip()}\n\nFlags of {name}:\n{_help(args)}", flush=True)
+        sys.exit(0)
     try:
         with process.handle_signals():
-            _run(name, doc, args, own, main, argv, positional)
+            _parse(name, args, argv, positional)
+            imports.quiet_tensorflow()
+            process.limit_threads()
+            if "t2t_usr_dir" in own and args.t2t_usr_dir:
+                from t2t_repro.interop import usr_dir
+
+                usr_dir.load(args.t2t_usr_dir)
+            main(args)
             sys.stdout.flush()
     except (UserError, flags.Error, OSError) as error:
-        _leave(f"{name}: error: {_one_line(error, own)}", 2)
+        print(f"{name}: error: {_one_line(error, own)}", file=sys.stderr)
+        sys.exit(2)
     except Interrupted as stop:
-        _leave(f"{name}: {stop}", stop.exit_code)
-
-
-def _leave(text: str, code: int) -> None:
-    print(text, file=sys.stderr)
-    sys.exit(code)
+        print(f"{name}: {stop}", file=sys.stderr)
+        sys.exit(stop.exit_code)
 
 
 def _one_line(error: Exception, own: set[str]) -> str:
@@ -107,18 +114,8 @@ def _one_line(error: Exception, own: set[str]) -> str:
     return " ".join(text.splitlines())
 
 
-def _run(
-    name: str,
-    doc: str | None,
-    args: flags.FlagValues,
-    own: set[str],
-    main: Callable[[flags.FlagValues], None],
-    argv: list[str],
-    positional: str | None,
-) -> None:
-    if any(arg in ("-h", "--help", "-help", "--helpfull", "--helpshort") for arg in argv):
-        print(f"{(doc or name).strip()}\n\nFlags of {name}:\n{_help(args)}", flush=True)
-        sys.exit(0)
+def _parse(name: str, args: flags.FlagValues, argv: list[str], positional: str | None) -> None:
+    own = set(args)
     inert = _define_t2t_flags(args, name)
     args.set_gnu_getopt(positional is not None)
     rest = args([name, *argv])[1:]
@@ -135,13 +132,6 @@ def _run(
         value = args[flag].value
         if isinstance(value, str) and value.startswith("~/"):
             args[flag].value = os.path.expanduser(value)
-    imports.quiet_tensorflow()
-    process.limit_threads()
-    if "t2t_usr_dir" in own and args.t2t_usr_dir:
-        from t2t_repro.interop import usr_dir
-
-        usr_dir.load(args.t2t_usr_dir)
-    main(args)
 
 
 def define_run_flags(f: flags.FlagValues) -> None:
@@ -161,16 +151,18 @@ def define_task_flags(f: flags.FlagValues) -> None:
 
 def define_request_flags(f: flags.FlagValues, request: type) -> None:
     """Defines the fields of a request that are flags: each says its type, default and help."""
-    for name, flag in flags_of(request).items():
-        start, bounds = (name, flag.default), {"lower_bound": flag.least, "upper_bound": flag.most}
-        if flag.choices:
-            flags.DEFINE_enum(*start, flag.choices, flag.text, flag_values=f)
-        elif flag.kind in (int, float):
-            number: Any = flags.DEFINE_integer if flag.kind is int else flags.DEFINE_float
-            number(*start, flag.text, flag_values=f, **bounds)
+    for name, field in flags_of(request).items():
+        kind, told = types_of(field)[0], field.metadata
+        default = None if field.default is dataclasses.MISSING else field.default
+        start, text = (name, default), told["text"]
+        if told["choices"]:
+            flags.DEFINE_enum(*start, told["choices"], text, flag_values=f)
+        elif kind in (int, float):
+            number: Any = flags.DEFINE_integer if kind is int else flags.DEFINE_float
+            number(*start, text, told["least"], told["most"], flag_values=f)
         else:
-            define = flags.DEFINE_bool if flag.kind is bool else flags.DEFINE_string
-            define(*start, flag.text, flag_values=f)
+            define = flags.DEFINE_bool if kind is bool else flags.DEFINE_string
+            define(*start, text, flag_values=f)
 
 
 def check_needs(args: flags.FlagValues, needs: Mapping[str, str | Sequence[str]]) -> None:

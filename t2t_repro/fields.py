@@ -76,7 +76,7 @@ def check_types(config: Any) -> None:
         UserError: on the first value of another type, or that is not finite.
     """
     for field in dataclasses.fields(config):
-        value, kinds = getattr(config, field.name), _kinds(field)
+        value, kinds = getattr(config, field.name), types_of(field)
         if type(value) not in (*kinds, *((int,) if float in kinds else ())):
             names = " or ".join(kind.__name__ for kind in kinds)
             raise UserError(f"Expected hparam {field.name} to be {names}. Received: {value!r}.")
@@ -125,7 +125,7 @@ def parse_overrides(text: str) -> dict[str, str]:
 
 def parse_value(field: dataclasses.Field, text: str, kind_of_name: str = "hparam") -> Any:
     """Reads the value of an override by the field's type; a UserError names `kind_of_name`."""
-    kinds = _kinds(field)
+    kinds = types_of(field)
     if text == "None" and type(None) in kinds:
         return None
     return _parse(kinds[0], field.name, text, kind_of_name)
@@ -166,7 +166,7 @@ def _parse(kind: type, name: str, text: str, kind_of_name: str) -> Any:
         ) from error
 
 
-def _kinds(field: dataclasses.Field) -> tuple[type, ...]:
+def types_of(field: dataclasses.Field) -> tuple[type, ...]:
     """Returns the types that a field may have: (float, NoneType) for float | None."""
     kind: Any = field.type
     if typing.get_origin(kind) is Annotated:
@@ -176,17 +176,6 @@ def _kinds(field: dataclasses.Field) -> tuple[type, ...]:
 
 def _rules(field: dataclasses.Field) -> tuple:
     return getattr(field.type, "__metadata__", ())
-
-
-class Flag(NamedTuple):
-    """A field of a request as a flag: its type, default and text, and which values it may have."""
-
-    kind: type
-    default: Any
-    text: str
-    least: float | None
-    most: float | None
-    choices: Sequence[str]
 
 
 def flag(
@@ -210,12 +199,6 @@ def flag(
     return dataclasses.field(default=default, metadata=metadata)
 
 
-def flags_of(request: type) -> dict[str, Flag]:
-    """Returns {name: flag} of the fields of a request that `flag` has made."""
-    found = {}
-    for field in dataclasses.fields(request):
-        if field.metadata:
-            kind = (typing.get_args(field.type) or (field.type,))[0]
-            default = None if field.default is dataclasses.MISSING else field.default
-            found[field.name] = Flag(kind, default, **field.metadata)
-    return found
+def flags_of(request: type) -> dict[str, dataclasses.Field]:
+    """Returns {name: field} of the fields of a request that `flag` has made."""
+    return {field.name: field for field in dataclasses.fields(request) if field.metadata}
