@@ -16,7 +16,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from t2t_repro import __version__, schema
-from t2t_repro.data import tfrecord, vocabularies
+from t2t_repro.data import tfrecord
+from t2t_repro.data.job import summary_path
 from t2t_repro.decoding import tuned
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
@@ -275,7 +276,7 @@ def _data(run: TrainedRun) -> dict[str, dict[str, str]]:
     """Returns the hashes of what a run was made of, as far as it is known."""
     folder = pathlib.Path(os.path.expanduser(run.asked_data_dir or run.config.data_dir))
     problem, raw = run.problem, []
-    summary = vocabularies.summary_path(problem, folder)
+    summary = summary_path(problem, folder)
     with contextlib.suppress(OSError, ValueError):  # data of tensor2tensor's have none
         raw = json.loads(summary.read_text("utf-8")).get("raw_files", [])
     # Its own copy of the vocabulary, where it has one: that is what it is used with.

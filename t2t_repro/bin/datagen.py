@@ -13,7 +13,7 @@ import fnmatch
 import functools
 import shlex
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from absl import flags
 
@@ -32,7 +32,6 @@ from t2t_repro.runs import trained_run
 
 if TYPE_CHECKING:
     from t2t_repro.data.job import Job
-    from t2t_repro.data.local import Machine
 
 
 _HINTS = {
@@ -57,9 +56,9 @@ def define_flags(f: flags.FlagValues) -> None:
     flags.DEFINE_integer("random_seed", 429459, seed, 0, 2**32 - 2, flag_values=f)
     processes = "How many processes count and encode; none given: one for each core."
     flags.DEFINE_integer("num_concurrent_processes", None, processes, 1, 1024, flag_values=f)
-    runner = "Apache Beam's runner to use instead: DirectRunner, FlinkRunner, SparkRunner or "
-    runner += "DataflowRunner. Its workers must see --data_dir and --tmp_dir."
-    flags.DEFINE_string("runner", None, runner, flag_values=f)
+    runners = ["DirectRunner", "FlinkRunner", "SparkRunner", "DataflowRunner"]
+    runner = "Apache Beam's runner to use instead. Its workers must see --data_dir and --tmp_dir."
+    flags.DEFINE_enum("runner", None, runners, runner, flag_values=f)
     options = "Flags for Beam, such as '--flink_master=host:8081 --parallelism=64'."
     flags.DEFINE_string("pipeline_options", "", options, flag_values=f)
     flags.DEFINE_bool("overwrite", False, "Make files again that are there.", flag_values=f)
@@ -96,8 +95,7 @@ def main(args: flags.FlagValues) -> None:
             "tensor2tensor's sizes are those of the problems: leave one out."
         )
     from t2t_repro.data.corpus_check import check_only
-    from t2t_repro.data.job import Job
-    from t2t_repro.data.vocabularies import summary_path
+    from t2t_repro.data.job import Job, summary_path
 
     problems = map(registry.get_problem, names)
     jobs = [
@@ -138,7 +136,7 @@ def t2t_vocab_size(problem: Problem) -> int:
     return problem.approx_vocab_size if problem.vocab_type == VocabType.SUBWORD else 0
 
 
-def machine_of(args: flags.FlagValues) -> "Machine":
+def machine_of(args: flags.FlagValues) -> Any:
     """Returns the machine that the flags describe.
 
     Raises:
@@ -164,16 +162,16 @@ def machine_of(args: flags.FlagValues) -> "Machine":
     return Beam(args.runner, options, functools.partial(load_problem, usr_dir=args.t2t_usr_dir))
 
 
-def this_machine(usr_dir: str | None, processes: int | None = None) -> "Machine":
+def this_machine(usr_dir: str | None, processes: int | None = None) -> Any:
     """Returns this machine; `processes` None: one for each core."""
-    from t2t_repro.data.local import Local
+    from t2t_repro.data.generate import Local
     from t2t_repro.process import available_cores
 
     load = functools.partial(load_problem, usr_dir=usr_dir)
     return Local(processes or available_cores(), load)
 
 
-def run(job: "Job", machine: "Machine", parent: str | None) -> dict:
+def run(job: "Job", machine: Any, parent: str | None) -> dict:
     """Makes the files of a job, says how far it is, prints and returns the summary.
 
     `parent` is the run whose vocabulary they get, if any.

@@ -7,26 +7,22 @@ all read who take samples of the problem: the vocabulary, this machine's process
 import functools
 import itertools
 import pathlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator
 
-from t2t_repro.corpora import bad_pairs, raw_record
+from t2t_repro.corpora import raw_record
 from t2t_repro.corpora.checks import output
 from t2t_repro.corpora.checks.block import Pair
 from t2t_repro.corpora.checks.examine import Corpus, examine
 from t2t_repro.corpora.checks.report import Report
 from t2t_repro.corpora.request import RawText
-from t2t_repro.data import blocks, raw_text
-from t2t_repro.data.job import DROP, KEEP, STOP, Files, Job
-from t2t_repro.data.local import Track
+from t2t_repro.data.job import DROP, STOP, Job, Track, is_encoded_by_sample
 from t2t_repro.errors import UserError
 from t2t_repro.problem import Problem, Split, Text2TextProblem
 
 
 def check_corpus(
     job: Job,
-    kept: Sequence[Files],
-    summary: Mapping[str, Any],
+    check_choice: Callable[[str | None], None],
     track: Track,
     report: Callable[[str], None],
 ) -> None:
@@ -34,31 +30,24 @@ def check_corpus(
 
     Args:
         job: what is to be made.
-        kept: the files that are there and stay.
-        summary: what `generate_data` left beside them.
+        check_choice: gets the SHA-256 of the list of pairs that are left out, or None for all,
+            before that list replaces another; refuses it for files that stay.
         track: as `generate_data` takes it.
         report: receives a line for everything that is found.
 
     Raises:
-        UserError: if there are errors, and the job is to stop at them; the problem's samples are
-            no pairs of text; or files are kept that were made of another choice of pairs.
+        UserError: if there are errors, and the job is to stop at them; or the problem's samples are
+            no pairs of text.
     """
     to = output.paths(job.data_dir, job.problem.dataset_filename())
-    if len(kept) == len(job.files()):
-        left_out = to.bad_pairs.exists()
-        if (job.check, left_out) in ((DROP, False), (KEEP, True)):
-            pairs = f"without those of {to.bad_pairs}" if left_out else "of all pairs"
-            report(f"The files that are there were made {pairs}; --overwrite makes them again.")
-        return
     if job.check != DROP:
-        _check_kept(job, kept, summary, None)
+        check_choice(None)
     if job.check:
         made, corpus = _examine(job, track, report)
         if job.check == STOP and made.errors:
             raise errors_in(made, made.num_bad_pairs(), str(to.html))
         if job.check == DROP:  # also where there are none: the file says that they were looked for
-            check = functools.partial(_check_kept, job, kept, summary)
-            output.write_bad_pairs(to, made, corpus, check)
+            output.write_bad_pairs(to, made, corpus, check_choice)
             report(f"Left out {made.num_bad_pairs():,} pairs, which are in {to.bad_pairs}")
             return
     to.bad_pairs.unlink(missing_ok=True)
@@ -104,24 +93,6 @@ def _say(job: Job, made: Report, where: str, report: Callable[[str], None]) -> N
     report(f"The report, with the first pairs of each kind: {to.html}")
 
 
-def _check_kept(
-    job: Job, kept: Sequence[Files], summary: Mapping[str, Any], choice: str | None
-) -> None:
-    """Refuses to keep files that were made of another choice of pairs, as `raw_text.CHOICE`."""
-    for files in kept:
-        # tensor2tensor and earlier versions say nothing of it.
-        before = summary["splits"].get(files.name, {}).get(raw_text.CHOICE, choice)
-        of_all, all_now = map(bad_pairs.names_none, (before, choice))
-        if before != choice and not (of_all and all_now):
-            made = "of all pairs" if of_all else "without some pairs"
-            now = "of all" if all_now else f"without {'some' if of_all else 'others'}"
-            raise UserError(
-                f"Expected one choice of pairs for all files in {job.data_dir!r}. Received: "
-                f"{files.name} files made {made}, and others to be made {now}. Choose as before, "
-                "or give --overwrite to make all files again."
-            )
-
-
 def repeated_on_purpose(job: Job) -> frozenset[str]:
     """Returns the checks that find what was repeated when the text was made, and so no fault."""
     record = raw_record.read(pathlib.Path(job.tmp_dir))
@@ -138,7 +109,7 @@ def check_unasked(problem: Problem) -> str:
     problem = problem.forward()
     module = type(problem).__module__
     own = not module.startswith("t2t_repro.problems.") or module == "t2t_repro.problems.text2text"
-    return STOP if own and blocks.is_encoded_by_sample(problem) else ""
+    return STOP if own and is_encoded_by_sample(problem) else ""
 
 
 def errors_in(made: Report, bad_pairs: int, page: str) -> UserError:
@@ -169,7 +140,7 @@ def corpus_of(job: Job) -> Corpus:
         UserError: if its samples are no pairs of text.
     """
     problem = job.problem
-    if not blocks.is_encoded_by_sample(problem):
+    if not is_encoded_by_sample(problem):
         raise UserError(
             "Expected a problem whose samples are pairs of text, to check them. Received: "
             f"{problem.name}. Name another, or leave out what asks for a check."

@@ -1,31 +1,53 @@
 """Writes a problem's vocabulary and TFRecord files, and datagen.PROBLEM.json, which says of what.
 
-A split's samples are numbered as its source yields them, and file n % N gets sample n. The machine
-that encodes them decides nothing of the bytes. A split is whole or made anew: after a kill the same
-command ends with the same files.
+A split's samples are numbered as its source yields them, and file n % N gets sample n. They pass in
+blocks through processes, which encode them, into unshuffled files; when all are there, each file is
+shuffled and gets its name. So memory holds some blocks and one file a process, and the bytes do not
+depend on the machine. A split is whole or made anew: after a kill the same command ends with the
+same files.
 """
 
+import array
+import collections
+import concurrent.futures
+import contextlib
 import dataclasses
 import functools
+import hashlib
+import itertools
 import json
 import os
 import pathlib
-from collections.abc import Callable
-from typing import Any
+import random
+import signal
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
-from t2t_repro import schema
-from t2t_repro.data import corpus_check, raw_text, tfrecord, vocabularies
-from t2t_repro.data.job import Files, Job
-from t2t_repro.data.local import Local, Machine, Track
+from t2t_repro import imports, process, registry, schema
+from t2t_repro.corpora import bad_pairs, raw_record
+from t2t_repro.data import corpus_check, packing, tfrecord, vocabularies
+from t2t_repro.data.job import Files, Job, Track, is_encoded_by_sample, summary_path
+from t2t_repro.data.packing import SIDES
 from t2t_repro.errors import UserError
-from t2t_repro.files import INCOMPLETE, write_text_atomic
+from t2t_repro.files import INCOMPLETE, naming, write_text_atomic, writing
+from t2t_repro.problem import Problem, Sample, Split
+from t2t_repro.text import raw, vocabulary
+from t2t_repro.text.encoders import EOS_ID
 
+SAMPLES, TEXTS = 1000, 4000  # in a block
+UNSHUFFLED = ".unshuffled" + INCOMPLETE  # behind a file's name, until all samples are in the files
+# Of a split's entry in the summary: {name: SHA-256 of the text}, and that of the list of pairs that
+# were left out; None: none was.
+_TEXT, _CHOICE = "raw_text", "choice of pairs"
+_AHEAD = 2  # blocks given to each process before the first result is needed
+
+LoadProblem = Callable[[], Problem]
 Report = Callable[[str], None]
 
 
 def generate_data(
     job: Job,
-    machine: Machine | None = None,
+    machine: Any = None,
     *,
     track: Track = lambda items, doing, total, unit: items,
     report: Report = lambda line: None,
@@ -38,7 +60,7 @@ def generate_data(
 
     Args:
         job: what to make.
-        machine: where; None: in this process.
+        machine: `Local` or `beam.Beam`; None: this process.
         track: such as `progress.track`: passes the samples of each stage on, and shows progress.
         report: receives a line for everything that is decided on the way.
 
@@ -50,63 +72,320 @@ def generate_data(
     job.problem.prepare_raw_files(job.tmp_dir, dict(job.options))
     os.makedirs(job.data_dir, exist_ok=True)
     os.makedirs(job.tmp_dir, exist_ok=True)
-    job = raw_text.sized(job)
-    problem = job.problem
-    summary = _read_summary(job)
+    job = _sized(job)
+    problem, summary = job.problem, _read_summary(job)
     others = _other_sets(job)
     every = job.files()
     kept = [files for files in every if not job.overwrite and _is_there(files, summary, report)]
-    todo = [files for files in every if files not in kept]
-    raw_text.check(job, kept, summary)
-    corpus_check.check_corpus(job, kept, summary, track, report)
-    made_of = raw_text.entry(job, Files({}, "train", shuffled=True))
-    stale = not kept and summary.get("vocabulary_of", made_of) != made_of
-    anew = vocabularies.check(job, not kept, stale, report)
-    todo = [dataclasses.replace(files, total=_total(job, files)) for files in todo]
+    # A broken text costs seconds, and no file that is there.
+    todo = [dataclasses.replace(f, total=_total(job, f)) for f in every if f not in kept]
+    for files in kept:
+        _check_same(job, files, summary)
+    if todo:
+        check = functools.partial(_check_choice, job, kept, summary)
+        corpus_check.check_corpus(job, check, track, report)
+    anew = vocabularies.check(job, not kept, report)
     if todo:
         for path in (*others, *(path for files in todo for path in files.paths)):
             pathlib.Path(path).unlink(missing_ok=True)
         if anew:
             vocabularies.remove(job)
-        known = vocabularies.known(job)
         unfinished = [files.name for files in todo]
         summary["splits"] = {k: v for k, v in summary["splits"].items() if k not in unfinished}
-        summary |= {"unfinished": unfinished, "vocabulary_of": made_of}  # known after a kill, too
+        summary["unfinished"] = unfinished  # known after a kill, too
         _write_summary(job, summary)
         try:
-            with machine:
-                problem.prepare_vocabulary(
-                    job.data_dir,
-                    job.tmp_dir,
-                    lambda texts, total: track(texts, "vocabulary", total, "texts"),
-                    functools.partial(machine.count_tokens, job),
-                )
-                vocabularies.say(job, known, report)
-                for files in todo:
-                    made_of = raw_text.entry(job, files)
-                    statistics = machine.make(job, files, track)
-                    if not statistics["examples"]:
-                        raise UserError(
-                            f"Expected samples for the {' and '.join(files.splits)} split of "
-                            f"{problem.name}. Received: none from {job.tmp_dir!r}."
-                        )
-                    made = {**statistics, "files": len(files.paths), **made_of}
-                    summary["splits"][files.name] = made
-                    unfinished.remove(files.name)
-                    _write_summary(job, summary)
+            problem.prepare_vocabulary(
+                job.data_dir,
+                job.tmp_dir,
+                lambda texts, total: track(texts, "vocabulary", total, "texts"),
+                functools.partial(machine.count_tokens, job),
+            )
+            for files in todo:
+                made_of = _made_of(job, files)
+                statistics = machine.make(job, files, track)
+                if not statistics["examples"]:
+                    for path in files.paths:
+                        pathlib.Path(path).unlink(missing_ok=True)
+                    raise UserError(
+                        f"Expected samples for the {' and '.join(files.splits)} split of "
+                        f"{problem.name}. Received: none from {job.tmp_dir!r}."
+                    )
+                made = {**statistics, "files": len(files.paths), **made_of}
+                summary["splits"][files.name] = made
+                unfinished.remove(files.name)
+                _write_summary(job, summary)
         finally:
-            for left in pathlib.Path(job.data_dir).glob(
-                f"{problem.dataset_filename()}-*{INCOMPLETE}"
-            ):
+            machine.close()
+            folder = pathlib.Path(job.data_dir)
+            for left in folder.glob(f"*{problem.dataset_filename()}-*{INCOMPLETE}"):
                 left.unlink()
     encoders = problem.feature_encoders(job.data_dir)
     summary["vocab_size"] = {name: encoder.vocab_size for name, encoder in encoders.items()}
     summary["vocab_files"] = problem.vocab_files(job.data_dir)
     summary |= vocabularies.summary_of(job, summary)
     if summary.pop("unfinished", None) is not None:
-        summary |= {"random_seed": job.seed, **raw_text.origin(job, summary)}
+        if made := summary["vocabulary"]:
+            report(f"{made['file']}: {made['made']:,} subwords. {made['reason']}.")
+        summary |= {"random_seed": job.seed, **_origin(job, summary)}
         _write_summary(job, summary)
     return summary
+
+
+class Local:
+    """This machine.
+
+    Args:
+        processes: how many encode and count; 1: this one alone. They start when they are needed.
+        load: gives the problem of a name to another process; pickled.
+    """
+
+    def __init__(self, processes: int = 1, load: Callable[[str], Problem] = registry.get_problem):
+        self._processes, self._load = processes, load
+        self._pool: concurrent.futures.ProcessPoolExecutor | None = None
+        self._maps = itertools.count()
+
+    def close(self) -> None:
+        """Ends the processes."""
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+            self._pool = None
+
+    def count_tokens(self, job: Job, texts: Iterable[str]) -> dict[str, int]:
+        """Counts as `vocabulary.count_tokens` does, in the same order."""
+        return add_counts(self.map(vocabulary.count_tokens, batched(texts, TEXTS)))
+
+    def make(self, job: Job, files: Files, track: Track) -> dict[str, Any]:
+        """Makes files, unless there is no sample; returns `statistics_of` them."""
+        problem: Problem = job.problem
+        apart = self._processes > 1
+        load = functools.partial(self._load, problem.name) if apart else lambda: problem
+        frames = MakeFrames(len(files.paths), job.data_dir, load, is_encoded_by_sample(problem))
+        samples = samples_of(problem, job.data_dir, job.tmp_dir, files.source, job.max_cases)
+        samples = track(samples, files.name, files.total, "samples")
+        parts = []
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(naming(job.data_dir))  # in the error of a full disk
+            unshuffled = [
+                stack.enter_context(open(path + UNSHUFFLED, "wb")) for path in files.paths
+            ]
+            for made in self.map(frames, numbered(samples)):
+                for number, content in made.frames.items():
+                    unshuffled[number].write(content)
+                parts.append(made.statistics)
+        statistics = add_statistics(parts)
+        if statistics["examples"]:
+            finish = FinishFile(job.seed if files.shuffled else None, problem)
+            done = self.map(finish, files.paths)
+            if files.shuffled:
+                done = iter(track(done, f"{files.name} files", len(files.paths), "files"))
+            collections.deque(done, maxlen=0)
+        return statistics
+
+    def map(self, function: Callable[[Any], Any], blocks: Iterable) -> Iterator[Any]:
+        """Yields function(block) for each block, in order; only a few blocks are in memory.
+
+        One block alone is worked on in this process. A process keeps the function, with all that it
+        stores in itself, to the end.
+        """
+        blocks = iter(blocks)
+        first = list(itertools.islice(blocks, 2))
+        blocks = itertools.chain(first, blocks)
+        if self._processes == 1 or len(first) < 2:
+            yield from map(function, blocks)
+            return
+        waiting: collections.deque[concurrent.futures.Future] = collections.deque()
+        number = next(self._maps)
+        try:
+            for block in blocks:
+                if len(waiting) == _AHEAD * self._processes:
+                    yield waiting.popleft().result()
+                with process.defer_signals():  # it may start a process
+                    self._pool = self._pool or concurrent.futures.ProcessPoolExecutor(
+                        self._processes, process.SPAWN, _begin
+                    )
+                    waiting.append(self._pool.submit(_work, number, function, block))
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()
+
+
+_FUNCTIONS: dict[int, Callable] = {}  # in a process: {number of the map: its function}
+
+
+def _begin() -> None:
+    """Runs first in each process: Ctrl-C is the parent's, and without it there is no work."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    process.end_with_parent()
+    imports.quiet_tensorflow()
+
+
+def _work(number: int, function: Callable, block: Any) -> Any:
+    return _FUNCTIONS.setdefault(number, function)(block)
+
+
+# --- what is done with a block or a file, here or in another process; without TensorFlow ----------
+
+
+def samples_of(
+    problem: Problem, data_dir: str, tmp_dir: str, split: str, most: int
+) -> Iterable[Sample]:
+    """Returns the samples of a split, texts or ids, without those that are to be left out; `most`
+    at most, 0: all."""
+    apart = is_encoded_by_sample(problem)
+    read = problem.kept_samples if apart else problem.generate_encoded_samples
+    return itertools.islice(read(data_dir, tmp_dir, split), most or None)
+
+
+def batched(items: Iterable, size: int) -> Iterator[list]:
+    """Yields the items in lists of `size`; the last may be shorter."""
+    items = iter(items)
+    while block := list(itertools.islice(items, size)):
+        yield block
+
+
+def numbered(samples: Iterable[Sample]) -> Iterator[tuple[int, list[Sample]]]:
+    """Yields (number of the first, samples): blocks of SAMPLES."""
+    start = 0
+    for block in batched(samples, SAMPLES):
+        yield start, block
+        start += len(block)
+
+
+class Made(NamedTuple):
+    """What becomes of a block: the number of its first sample, and {file: frames in a row}."""
+
+    number: int
+    frames: dict[int, bytes]
+    statistics: dict[str, Any]
+
+
+class MakeFrames:
+    """A numbered block of samples to the bytes that each file gets of it.
+
+    Args:
+        num_files: sample number n goes to file n % num_files, as T2T deals them.
+        data_dir: the folder of the vocabulary.
+        load: gives the problem, once in a process.
+        are_texts: whether the samples are still to be encoded.
+    """
+
+    def __init__(self, num_files: int, data_dir: str, load: LoadProblem, are_texts: bool):
+        self._num_files, self._data_dir = num_files, data_dir
+        self._load, self._are_texts = load, are_texts
+        self._encode: Callable[[Sample], Sample] | None = None
+
+    def __call__(self, block: tuple[int, list[Sample]]) -> Made:
+        number, samples = block
+        texts: list[Sample] = []
+        if self._are_texts:
+            if self._encode is None:
+                problem: Any = self._load().forward()
+                self._encode = problem.sample_encoder(self._data_dir)
+            texts, samples = samples, list(map(self._encode, samples))
+        frames = tfrecord.frames(map(tfrecord.serialize, samples))
+        count = self._num_files
+        firsts = range(min(count, len(frames)))
+        of_files = {(number + i) % count: b"".join(frames[i::count]) for i in firsts}
+        return Made(number, of_files, statistics_of(samples, texts))
+
+
+def statistics_of(samples: Sequence[Sample], texts: Sequence[Sample] = ()) -> dict[str, Any]:
+    """Returns counts of examples, by side.
+
+    Tokens include the end of sentence; bytes are of the texts in UTF-8, 0 where samples are none.
+    """
+    lengths = {side: [len(sample[side]) for sample in samples] for side in SIDES}
+    of_text = {
+        side: [len(text[side].encode("utf-8", "surrogatepass")) for text in texts] for side in SIDES
+    }
+    empty = {side: [list(sample[side]) == [EOS_ID] for sample in samples] for side in SIDES}
+    return {
+        "examples": len(samples),
+        "tokens": {side: sum(lengths[side]) for side in SIDES},
+        "longest": {side: max(lengths[side], default=0) for side in SIDES},
+        "empty": {side: sum(empty[side]) for side in SIDES},
+        "bytes": {side: sum(of_text[side]) for side in SIDES},
+    }
+
+
+def add_statistics(parts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Returns `statistics_of` all samples, of those of parts of them."""
+    whole = statistics_of([])
+    for part in parts:
+        whole["examples"] += part["examples"]
+        for name in ("tokens", "longest", "empty", "bytes"):
+            join = max if name == "longest" else int.__add__
+            whole[name] = {side: join(whole[name][side], part[name][side]) for side in SIDES}
+    return whole
+
+
+def add_counts(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """Returns the counts of all tokens, of those of parts of the text."""
+    counts: dict[str, int] = {}
+    for part in parts:
+        for token, count in part.items():
+            counts[token] = counts.get(token, 0) + count
+    return counts
+
+
+class FinishFile:
+    """A file's frames in the order of their numbers become the file, which then has its name.
+
+    Args:
+        seed: of the order; None keeps it. The file must fit into memory.
+        problem: says whether, and how, the samples of a file are packed.
+    """
+
+    def __init__(self, seed: int | None, problem: Problem):
+        self._seed = seed
+        self._packed = problem.packed_length, problem.packed_spacing
+
+    def __call__(self, path: str) -> None:
+        self.write(path, pathlib.Path(path + UNSHUFFLED).read_bytes())
+        os.unlink(path + UNSHUFFLED)
+
+    def write(self, path: str, frames: bytes) -> None:
+        """Writes the file of these frames, in the order that seed and name give.
+
+        Each file is packed by itself, after it was shuffled, as in T2T (generate_data's extra_fn).
+        """
+        bounds = array.array("Q", tfrecord.bounds(frames))
+        order = list(range(len(bounds) - 1))
+        if self._seed is not None:
+            random.Random(f"{self._seed} {os.path.basename(path)}").shuffle(order)
+        ordered = (frames[bounds[i] : bounds[i + 1]] for i in order)
+        length, spacing = self._packed
+        if length:
+            samples = (tfrecord.lists(tfrecord.content(frame)) for frame in ordered)
+            packed = batched(packing.pack(samples, length, spacing), SAMPLES)
+            ordered = (f for b in packed for f in tfrecord.frames(map(tfrecord.serialize, b)))
+        with writing(path, "wb") as file:
+            file.writelines(ordered)
+
+
+# --- which files there are, and of what -----------------------------------------------------------
+
+
+def _sized(job: Job) -> Job:
+    """Returns the job with as many training files as its text fills, or as there are already.
+
+    At most as many as the problem says; just so many where it does not count its pairs a file.
+    """
+    problem = job.problem
+    if job.num_shards or problem.pairs_a_file is None:
+        return job
+    there = tfrecord.shard_sets(problem, Split.TRAIN, job.data_dir)
+    if len(there) == 1 and not job.overwrite:
+        return dataclasses.replace(job, num_shards=next(iter(there)))
+    pairs = problem.num_samples(job.tmp_dir, Split.TRAIN)
+    if pairs is None:
+        return job
+    most = next(e["shards"] for e in problem.dataset_splits if e["split"] == Split.TRAIN)
+    files = -(-min(pairs, job.max_cases or pairs) // problem.pairs_a_file)
+    return dataclasses.replace(job, num_shards=max(1, min(files, most)))
 
 
 def _other_sets(job: Job) -> list[str]:
@@ -135,7 +414,7 @@ def _total(job: Job, files: Files) -> int | None:
     return min(counted, job.max_cases) if counted and job.max_cases else counted
 
 
-def _is_there(files: Files, summary: dict[str, Any], report: Report) -> bool:
+def _is_there(files: Files, summary: Mapping[str, Any], report: Report) -> bool:
     """Whether files are whole."""
     count, there = len(files.paths), sum(map(os.path.exists, files.paths))
     name = " and ".join(files.splits)
@@ -147,18 +426,85 @@ def _is_there(files: Files, summary: dict[str, Any], report: Report) -> bool:
     return False
 
 
+def _made_of(job: Job, files: Files) -> dict[str, Any]:
+    """Returns what the summary says of the text that some files are made of."""
+    bad = bad_pairs.path_of(job.data_dir, job.problem.dataset_filename())
+    said: dict[str, Any] = {_CHOICE: text_sha256(bad) if bad.exists() else None}
+    if digests := _texts_of(job, files):
+        said[_TEXT] = digests
+    if files.source == Split.TRAIN:
+        times = raw_record.repeated(job.problem.raw_text_files(job.tmp_dir, Split.TRAIN))
+        said |= {raw_record.REPEATED: times} if times != 1 else {}
+    return said
+
+
+def _texts_of(job: Job, files: Files) -> dict[str, str]:
+    """Returns {name without .gz: SHA-256 of the text}."""
+    paths = job.problem.raw_text_files(job.tmp_dir, files.source)
+    return {os.path.basename(path).removesuffix(".gz"): text_sha256(path) for path in paths}
+
+
+def text_sha256(path: str | os.PathLike) -> str:
+    """Returns the SHA-256 of a text, plain or .gz."""
+    with raw.opened(path) as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()  # type: ignore[arg-type]
+
+
+def _check_same(job: Job, files: Files, summary: Mapping[str, Any]) -> None:
+    """Refuses to keep files that were made of other text; tensor2tensor does not say of which."""
+    made_of = summary["splits"].get(files.name, {}).get(_TEXT, {})
+    for name, digest in _texts_of(job, files).items():
+        if made_of.get(name, digest) != digest:
+            raise UserError(
+                f"Expected the {name} that the files in {job.data_dir!r} were made of. "
+                f"Received: another text in {job.tmp_dir!r}. Put the old one back, make the "
+                "files again by t2t-datagen with --overwrite, or name other folders. A run "
+                "that was trained on them goes on with no others: --vocab_from=RUN makes data "
+                "for a new one that begins with its weights, by --warm_start_from=RUN."
+            )
+
+
+def _check_choice(
+    job: Job, kept: Iterable[Files], summary: Mapping[str, Any], choice: str | None
+) -> None:
+    """Refuses to keep files that were made of another choice of pairs, a SHA-256 or None."""
+    for files in kept:
+        # tensor2tensor and earlier versions say nothing of it.
+        before = summary["splits"].get(files.name, {}).get(_CHOICE, choice)
+        if before != choice and not all(map(bad_pairs.names_none, (before, choice))):
+            raise UserError(
+                f"Expected one choice of pairs for all files in {job.data_dir!r}. Received: "
+                f"another than that of the {files.name} files. Choose by --drop_bad_pairs or "
+                "--keep_bad_pairs as before, or give --overwrite to make all files again."
+            )
+
+
+def _origin(job: Job, summary: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns what the summary says of where the text comes from.
+
+    That is the folder, and the user's own files of which its text was made, where that is known and
+    the text is still that.
+    """
+    folder = os.path.abspath(job.tmp_dir)
+    record = raw_record.read(pathlib.Path(folder))
+    made = {name: made.sha256 for name, made in record.files.items()} if record else {}
+    texts = {k: v for split in summary["splits"].values() for k, v in split.get(_TEXT, {}).items()}
+    said: dict[str, Any] = {"tmp_dir": raw_record.shown(folder)}
+    if record and all(made.get(name, digest) == digest for name, digest in texts.items()):
+        said["raw_files"] = [dataclasses.asdict(file) for file in record.raw_files]
+        said["splits_seed"] = record.request.get("seed")
+    return said
+
+
 def _read_summary(job: Job) -> dict[str, Any]:
     """Returns what an earlier call left; tensor2tensor leaves nothing."""
-    try:
-        path = vocabularies.summary_path(job.problem, job.data_dir)
-        summary = schema.read(path, dict[str, Any])
+    with contextlib.suppress(OSError, ValueError):  # it is replaced
+        summary = schema.read(summary_path(job.problem, job.data_dir), dict[str, Any])
         if isinstance(summary.get("splits"), dict):
             return summary
-    except (OSError, ValueError):  # it is replaced
-        pass
     return {"problem": job.problem.name, "splits": {}}
 
 
 def _write_summary(job: Job, summary: dict[str, Any]) -> None:
-    path = vocabularies.summary_path(job.problem, job.data_dir)
+    path = summary_path(job.problem, job.data_dir)
     write_text_atomic(path, json.dumps(summary, indent=1) + "\n")

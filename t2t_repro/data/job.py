@@ -4,11 +4,12 @@ import copy
 import dataclasses
 import os
 import pathlib
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeGuard
 
-from t2t_repro.problem import Problem, Split
+from t2t_repro.problem import Problem, Split, Text2TextProblem
 
+Track = Callable[[Iterable, str, int | None, str], Iterable]  # as `progress.track`
 # What to do with bad pairs of a corpus: stop at errors, leave them out, take all.
 STOP, DROP, KEEP = "stop", "drop", "keep"
 
@@ -99,3 +100,14 @@ class Job:
             Files({split: paths}, split, shuffled and split == Split.TRAIN)
             for split, paths in splits.items()
         ]
+
+
+def summary_path(problem: Problem, data_dir: str | os.PathLike) -> pathlib.Path:
+    """Returns the path of the JSON file that `generate_data` leaves beside the records."""
+    return pathlib.Path(data_dir, f"datagen.{problem.dataset_filename()}.json")
+
+
+def is_encoded_by_sample(problem: Problem) -> TypeGuard[Text2TextProblem]:
+    """Whether the problem leaves it to `sample_encoder` to encode its samples one by one."""
+    inherited = Text2TextProblem.generate_encoded_samples
+    return getattr(type(problem), "generate_encoded_samples", None) is inherited

@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 
 from t2t_repro import schema
 from t2t_repro.corpora import bad_pairs
-from t2t_repro.data import raw_text, vocabularies
+from t2t_repro.data.generate import text_sha256
+from t2t_repro.data.job import summary_path
 from t2t_repro.errors import UserError
 from t2t_repro.problem import Problem, Split
 from t2t_repro.text import raw
@@ -37,12 +38,12 @@ def texts(problem: Problem, data_dir: str | os.PathLike) -> Texts:
     """
     found: Texts = {}
     with contextlib.suppress(OSError, UserError):  # tensor2tensor leaves no summary
-        summary = schema.read(vocabularies.summary_path(problem, data_dir), dict[str, Any])
+        summary = schema.read(summary_path(problem, data_dir), dict[str, Any])
         left_out = bad_pairs.path_of(data_dir, problem.dataset_filename())
         for split in {Split.TRAIN, Split.EVAL} & summary["splits"].keys():
             paths = problem.raw_text_files(summary.get("tmp_dir", ""), split)
             names = [os.path.basename(path).removesuffix(".gz") for path in paths]
-            now = {name: raw_text.sha256(path) for name, path in zip(names, paths, strict=True)}
+            now = {name: text_sha256(path) for name, path in zip(names, paths, strict=True)}
             if len(now) == 2 and now == summary["splits"][split].get("raw_text"):
                 found[split] = Text(paths[0], paths[1], bad_pairs.read(left_out, split))
     return found

@@ -8,7 +8,7 @@ from t2t_repro import progress, schema
 from t2t_repro.corpora import raw_record, splits
 from t2t_repro.corpora.request import RawText
 from t2t_repro.data import tfrecord
-from t2t_repro.data.vocabularies import summary_path
+from t2t_repro.data.job import summary_path
 from t2t_repro.problem import Problem, Split
 from t2t_repro.text import raw
 

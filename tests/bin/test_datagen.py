@@ -4,7 +4,7 @@ import pytest
 
 from t2t_repro import cli
 from t2t_repro.bin import datagen
-from t2t_repro.data import blocks
+from t2t_repro.data import generate
 from t2t_repro.errors import UserError
 
 
@@ -84,7 +84,7 @@ def test_beam_flags_are_checked_before_the_work(tmp_path, capsys):
 
 
 def test_own_problems_are_loaded_in_every_process(tmp_path, monkeypatch):
-    monkeypatch.setattr(blocks, "SAMPLES", 7)
+    monkeypatch.setattr(generate, "SAMPLES", 7)
     (tmp_path / "own").mkdir()
     (tmp_path / "own" / "__init__.py").write_text(
         "from t2t_repro import problem, registry\n"

@@ -3,7 +3,6 @@
 from t2t_repro import registry
 from t2t_repro.data import generate
 from t2t_repro.data.job import Job
-from t2t_repro.data.local import Local
 
 PROBLEM = "text2text_tmpdir"
 SHARDS = 5
@@ -24,7 +23,7 @@ def job(raw, data, **options):
 
 def run(raw, data, processes=1, **options):
     said = []
-    generate.generate_data(job(raw, data, **options), Local(processes), report=said.append)
+    generate.generate_data(job(raw, data, **options), generate.Local(processes), report=said.append)
     return said
 
 

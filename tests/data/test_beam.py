@@ -1,22 +1,19 @@
 """t2t-datagen on Apache Beam's direct runner: the bytes of the run without Beam."""
 
 import json
-import sys
 
 import pytest
 
 from t2t_repro import registry
-from t2t_repro.data import blocks, generate
+from t2t_repro.data import generate
 from t2t_repro.data.beam import Beam
 from t2t_repro.data.job import DROP, Job
-from t2t_repro.data.local import Local
-from t2t_repro.errors import UserError
 
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
-    monkeypatch.setattr(blocks, "SAMPLES", 7)
-    monkeypatch.setattr(blocks, "TEXTS", 20)
+    monkeypatch.setattr(generate, "SAMPLES", 7)
+    monkeypatch.setattr(generate, "TEXTS", 20)
 
 
 def contents(folder):
@@ -26,7 +23,7 @@ def contents(folder):
 def both(tmp_path, name, **options):
     """Generates with and without Beam, and compares."""
     raw = tmp_path / "raw"
-    for folder, machine in (("plain", Local()), ("beam", Beam("DirectRunner"))):
+    for folder, machine in (("plain", generate.Local()), ("beam", Beam("DirectRunner"))):
         problem = registry.get_problem(name)
         generate.generate_data(Job(problem, tmp_path / folder, raw, **options), machine)
     found = contents(tmp_path / "beam")
@@ -55,27 +52,3 @@ def test_text_gives_the_same_bytes(tmp_path):
 def test_drawn_samples_give_the_same_bytes_and_every_file_is_written(tmp_path):
     found = both(tmp_path, "algorithmic_reverse_decimal40", max_cases=4)
     assert sum(not content for content in found.values()) == 6  # of 10 files
-
-
-def another(name):
-    return registry.get_problem("text2text_tmpdir")  # has no raw files here
-
-
-def test_an_error_in_the_pipeline_is_in_one_line(tmp_path):
-    problem = registry.get_problem("algorithmic_reverse_binary40_test")
-    beam = Beam("DirectRunner", load=another)
-    with pytest.raises(UserError) as caught:
-        generate.generate_data(Job(problem, tmp_path, tmp_path), beam)
-    message = str(caught.value)
-    begin = "Expected the pipeline to run on DirectRunner. Received: Expected inputs.train.txt"
-    assert message.startswith(begin)
-    assert "\n" not in message and "while running" not in message
-    assert not list(tmp_path.glob("*-of-*"))
-
-
-def test_what_cannot_run_is_said_at_the_start(monkeypatch):
-    with pytest.raises(UserError, match="Direct"):
-        Beam("Direct")
-    monkeypatch.setitem(sys.modules, "apache_beam", None)
-    with pytest.raises(UserError, match="--runner"):
-        Beam("DirectRunner")

@@ -1,5 +1,7 @@
+import contextlib
 import errno
 import json
+import operator
 import os
 import pathlib
 import tempfile
@@ -7,9 +9,10 @@ import tempfile
 import pytest
 
 from t2t_repro import problem as problems
+from t2t_repro import process
 from t2t_repro.data import generate, packing
 from t2t_repro.data.job import Job
-from t2t_repro.errors import UserError
+from t2t_repro.errors import Interrupted, UserError
 from t2t_repro.problem import Split, VocabType
 from tests.data.record_files import read_examples
 
@@ -87,10 +90,8 @@ def test_what_is_there_is_kept_unless_overwritten(tmp_path):
     changed.text = {**TEXT, Split.EVAL: ["train 7"]}
     said, after = run(tmp_path, changed)
     assert after == before
-    assert said[0].startswith("Keeping the 2 train files that are there; --overwrite")
-    said, after = run(tmp_path, changed, overwrite=True)
-    assert after[FILES[0]] == ["train 7"]
-    assert said[0].startswith(f"Making the vocabulary {VOCABULARY} anew")
+    assert "--overwrite" in said[0]
+    assert run(tmp_path, changed, overwrite=True)[1][FILES[0]] == ["train 7"]
 
 
 def test_nothing_is_asked_of_a_folder_in_which_all_is_there(tmp_path, monkeypatch):
@@ -107,10 +108,9 @@ def test_a_split_that_is_not_whole_is_made_again(tmp_path):
     _, before = run(tmp_path)
     (tmp_path / FILES[1]).unlink()
     (tmp_path / (FILES[1] + ".unshuffled.incomplete")).write_bytes(b"half")
-    said, after = run(tmp_path)
-    assert after == before and not list(tmp_path.glob("*incomplete"))
-    assert "Only 1 of 2 train files are there: making all of them again." in said
-    assert any(line.startswith("Keeping the 1 dev files") for line in said)
+    dev = (tmp_path / FILES[0]).stat().st_mtime_ns
+    assert run(tmp_path)[1] == before and not list(tmp_path.glob("*incomplete"))
+    assert (tmp_path / FILES[0]).stat().st_mtime_ns == dev
     summary = json.loads((tmp_path / SUMMARY).read_text())
     assert sorted(summary["splits"]) == ["dev", "train"]
 
@@ -119,7 +119,7 @@ def test_a_lost_vocabulary_is_not_replaced_unasked(tmp_path):
     run(tmp_path)
     (tmp_path / VOCABULARY).unlink()
     (tmp_path / FILES[0]).unlink()
-    with pytest.raises(UserError, match=f"vocabulary {VOCABULARY} in .* beside the files made"):
+    with pytest.raises(UserError, match=VOCABULARY):
         run(tmp_path)
     run(tmp_path, overwrite=True)
     assert (tmp_path / VOCABULARY).exists()
@@ -178,7 +178,7 @@ def test_an_empty_split_is_an_error(tmp_path):
 def test_no_text_for_the_vocabulary_is_an_error(tmp_path, lines):
     empty = Toy()
     empty.text = {**TEXT, Split.TRAIN: lines}
-    with pytest.raises(UserError, match=f"text to build {VOCABULARY} from. Received: no sentence"):
+    with pytest.raises(UserError, match=VOCABULARY):
         run(tmp_path, empty)
 
 
@@ -197,3 +197,35 @@ def test_each_file_is_packed_by_itself_after_it_was_shuffled(tmp_path):
         assert len(expected) < len(samples)
     summary = json.loads((packed / SUMMARY).read_text())
     assert summary["splits"]["train"]["examples"] == 30  # sentences
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_results_come_in_order_and_blocks_when_they_are_needed(processes):
+    taken = []
+
+    def numbers():
+        for number in range(30):
+            taken.append(number)
+            yield number
+
+    with contextlib.closing(generate.Local(processes)) as machine:
+        results = machine.map(operator.neg, numbers())
+        assert next(results) == 0
+        assert len(taken) <= 6
+        assert list(results) == [-number for number in range(1, 30)]
+        assert list(machine.map(len, ["ab"])) == [2]
+        assert list(machine.map(len, [])) == []
+
+
+def test_an_error_in_a_process_arrives():
+    with contextlib.closing(generate.Local(2)) as machine, pytest.raises(TypeError):
+        list(machine.map(operator.neg, ["a", "b", "c"]))
+
+
+def test_a_signal_waits_until_a_process_is_told_what_to_do(half_started):
+    with pytest.raises(Interrupted), process.handle_signals():
+        with contextlib.closing(generate.Local(2)) as machine:
+            list(machine.map(operator.neg, range(9)))
+    with contextlib.suppress(ChildProcessError):  # the pool has waited for it
+        os.waitpid(half_started[0], 0)
+    assert len(half_started) == 1
