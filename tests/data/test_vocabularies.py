@@ -15,7 +15,7 @@ from t2t_repro.errors import UserError
 from t2t_repro.problem import Split
 
 NO_RAW_TEXT = f"{tempfile.gettempdir()}/t2t_no_raw_text"
-TRAIN, NAME = "toy-train-00000-of-00001", "vocab.toy.32768.subwords"
+TRAIN = "toy-train-00000-of-00001"
 
 
 class Toy(problems.Text2TextProblem):
@@ -48,6 +48,11 @@ def run(folder, problem=None, **what):
     return generate.generate_data(job, report=said.append), said
 
 
+def vocabulary(folder):
+    (path,) = folder.glob("vocab.toy.*.subwords")
+    return path
+
+
 def contents(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
@@ -55,9 +60,9 @@ def contents(folder):
 def test_a_problem_that_says_no_size_gets_what_its_text_supports(tmp_path):
     summary, said = run(tmp_path)
     known = summary["vocabulary"]
-    assert known["file"] == NAME and known["asked"] is None
+    assert known["file"] == vocabulary(tmp_path).name and known["asked"] is None
     assert known["made"] == summary["vocab_size"]["inputs"] < 1500
-    assert len(said) == 1 and f"{NAME}: {known['made']:,}" in said[0]
+    assert len(said) == 1 and f"{known['file']}: {known['made']:,}" in said[0]
     assert json.loads((tmp_path / "datagen.toy.json").read_text())["vocabulary"] == known
     assert summary["warnings"] == []
     assert summary["splits"]["dev"]["bytes"]["inputs"] > 400 * 9 * 3
@@ -69,7 +74,7 @@ def test_the_size_is_a_flag_of_every_problem_of_subwords(tmp_path):
         summary, _ = run(folder, problem, vocab_size=300)
         assert abs(summary["vocab_size"]["inputs"] - 300) < 20
         assert summary["vocabulary"]["asked"] == 300
-        assert (folder / NAME).exists()
+        assert vocabulary(folder)
     assert Sharing.use_vocab_from_other_problem._asked_vocab_size == 0
     for problem in (Characters(), problems.Problem()):
         with pytest.raises(UserError, match="--vocab_size"):
@@ -93,20 +98,20 @@ def test_a_vocabulary_of_another_size_is_refused_or_made_anew(tmp_path):
 
 def test_overwrite_makes_the_vocabulary_of_changed_text_anew(tmp_path):
     run(tmp_path)
-    before = contents(tmp_path)
+    before = contents(tmp_path), vocabulary(tmp_path).read_text()
     changed = Toy()
     changed.letters = {**Toy.letters, Split.TRAIN: "hgfedcbaxyz"}
     run(tmp_path, changed, overwrite=True)
-    after = contents(tmp_path)
-    assert all(after[name] != before[name] for name in (NAME, f"{NAME}.json", TRAIN))
+    assert vocabulary(tmp_path).read_text() != before[1]
+    assert contents(tmp_path)[TRAIN] != before[0][TRAIN]
 
 
 @pytest.mark.parametrize("reason", ["foreign", "shared"])
 def test_overwrite_keeps_a_vocabulary_that_others_need(tmp_path, reason):
     run(tmp_path, vocab_size=300)
     if reason == "foreign":  # such as the one of a model that was downloaded
-        vocabulary = tmp_path / NAME
-        vocabulary.write_text(vocabulary.read_text() + "'downloaded_'\n")
+        path = vocabulary(tmp_path)
+        path.write_text(path.read_text() + "'downloaded_'\n")
     else:
         run(tmp_path, Sharing())
     before = contents(tmp_path)
@@ -114,7 +119,8 @@ def test_overwrite_keeps_a_vocabulary_that_others_need(tmp_path, reason):
         run(tmp_path, vocab_size=600, overwrite=True)
     assert contents(tmp_path) == before
     run(tmp_path, overwrite=True)
-    assert contents(tmp_path)[NAME] == before[NAME]
+    name = vocabulary(tmp_path).name
+    assert contents(tmp_path)[name] == before[name]
 
 
 def messages(folder, *args, **what):
@@ -140,7 +146,7 @@ def test_dev_text_of_another_kind_is_another_warning(tmp_path):
 
 def test_a_vocabulary_that_was_not_made_here_is_to_be_replaced_by_hand(tmp_path):
     run(tmp_path, vocab_size=2**15)
-    (tmp_path / f"{NAME}.json").unlink()
+    vocabulary(tmp_path).with_suffix(".subwords.json").unlink()
     (warning,) = messages(tmp_path, overwrite=True)
     assert "--" not in warning
 
@@ -149,7 +155,7 @@ def test_text_that_weights_repeat_supports_no_more_of_one_that_was_not_made_here
     tmp_path, monkeypatch
 ):
     run(tmp_path)
-    (tmp_path / f"{NAME}.json").unlink()
+    vocabulary(tmp_path).with_suffix(".subwords.json").unlink()
     sizes = []
     monkeypatch.setattr(vocabularies.vocabulary_size, "supported", lambda n: sizes.append(n) or n)
     for times in (1.0, 4.0):
