@@ -20,7 +20,7 @@ BUDGETS = {
     "t2t_repro/bin": 2098,
     "t2t_repro/callbacks": 394,
     "t2t_repro/corpora": 2400,
-    "t2t_repro/data": 1931,
+    "t2t_repro/data": 1930,
     "t2t_repro/decoding": 2452,
     "t2t_repro/distilling": 749,
     "t2t_repro/export": 810,
