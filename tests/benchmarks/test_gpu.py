@@ -62,12 +62,11 @@ def test_every_row_is_measured_and_the_share_of_the_peak_is_that_of_the_data_she
     assert "--xla_compile=true" in machine.commands[2]
 
 
-def test_a_peak_that_is_given_is_taken_and_a_cpu_has_none(tmp_path, capsys):
+def test_a_peak_that_is_given_is_taken_and_a_cpu_has_none(tmp_path):
     run("--peak_tflops=800", "--precisions=bfloat16", process=Machine("NVIDIA B5"))
     assert {row["mfu"] for row in rows(tmp_path) if "precision" in row} == {0.5}
     run("--peak_tflops=800", "--precisions=bfloat16", process=Machine("CPU", kind="CPU"))
     assert not any("mfu" in row for row in rows(tmp_path))
-    assert "no GPU was found" in capsys.readouterr().err
 
 
 def test_the_backends_that_are_asked_for(tmp_path):
@@ -76,7 +75,7 @@ def test_the_backends_that_are_asked_for(tmp_path):
     assert asked == [("train_step", "jax")] * 2 + [("decode", "jax")]
 
 
-def test_what_fails_is_a_row_and_the_others_go_on(tmp_path, monkeypatch, capsys):
+def test_what_fails_is_a_row_and_the_others_go_on(tmp_path, monkeypatch):
     run("--precisions=float32", process=Machine(fails=["jax"]))
     assert [row.get("failure") for row in rows(tmp_path)].count("ResourceExhausted") == 2
     find = importlib.util.find_spec
@@ -84,24 +83,14 @@ def test_what_fails_is_a_row_and_the_others_go_on(tmp_path, monkeypatch, capsys)
         importlib.util, "find_spec", lambda name, *a: None if name == "jax" else find(name, *a)
     )
     run("--precisions=float32", process=Machine())
-    failures = [row["failure"] for row in rows(tmp_path) if "failure" in row]
-    assert failures == ["jax is not installed: pip install 'jax[cuda12]'"] * 2
-    assert "4 of 6 rows measured" in capsys.readouterr().out
+    assert [row["backend"] for row in rows(tmp_path) if "failure" in row] == ["jax", "jax"]
 
 
-@pytest.mark.parametrize(
-    "argv, message",
-    [
-        (["--precisions=float32,int4"], "float32, bfloat16, float16. Received: 'int4'"),
-        (["--backends=jax,torch"], "--backends among tensorflow, jax. Received: 'torch'"),
-        (["--backends="], "--backends among tensorflow, jax. Received: ''"),
-        ([], "Expected a machine that can measure something. Received: ResourceExhausted"),
-    ],
-)
-def test_what_is_refused(argv, message, capsys):
+@pytest.mark.parametrize("argv", [["--precisions=float32,int4"], ["--backends="], []])
+def test_what_is_refused(argv):
     with pytest.raises(SystemExit) as stop:
         run(*argv, process=Machine(fails=["tensorflow", "jax"]))
-    assert stop.value.code == 2 and message in capsys.readouterr().err
+    assert stop.value.code == 2
 
 
 @pytest.mark.slow
