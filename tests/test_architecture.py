@@ -59,7 +59,6 @@ TENSORFLOW_FILES = {
 TENSORFLOW_WHEN_IT_RUNS = {  # only inside functions
     "t2t_repro/layers/replicas.py",  # asks for the replica that it runs in
     "t2t_repro/layers/kernels.py",  # has a kernel that takes half the time
-    "t2t_repro/layers/picking.py",  # has one of a single operation
     "t2t_repro/models/copies.py",  # names the devices of its strategies
     "t2t_repro/decoding/program.py",  # compiles for all shapes at once
     "t2t_repro/serving/models.py",  # calls what t2t-exporter wrote

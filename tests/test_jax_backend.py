@@ -87,7 +87,7 @@ import sys
 import jax
 import numpy as np
 sys.path.insert(0, {root!r})
-from t2t_repro.layers import loss_kernels
+from t2t_repro.layers import cross_entropy
 from t2t_repro.training import distribution, moving_average, optimizers
 from tests.models.test_transformer import BATCH, tiny
 from tests.training.test_regularized_training import ALL_ON
@@ -95,7 +95,7 @@ from tests.training.test_regularized_training import ALL_ON
 random = np.random.default_rng(0)
 logits = [random.standard_normal((3, 5, 7)).astype("float32") for _ in range(2)]
 forms = [jax.value_and_grad(lambda *of, form=form: (form(*of) ** 2).sum(), argnums=(0, 1))(*logits)
-         for form in (loss_kernels.plain_divergence, loss_kernels.divergence)]
+         for form in (cross_entropy.plain_divergence, cross_entropy.divergence_of_rows)]
 for ours, theirs in zip(*map(jax.tree.leaves, forms)):
     np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
 

@@ -27,7 +27,6 @@ from t2t_repro import cli, progress, runs
 from t2t_repro.decoding.job import DecodeJob
 from t2t_repro.decoding.request import DecodeRequest
 from t2t_repro.scoring import files
-from t2t_repro.text import raw
 from t2t_repro.views import scores
 
 
@@ -40,9 +39,6 @@ def main(args: flags.FlagValues) -> None:
     request, run = cli.request(args, DecodeRequest), runs.trained_run(**cli.run_flags(args))
     run.check_checkpoint(request.checkpoint_path)
     job = DecodeJob.of(request, run, progress.on_stderr)
-    if source := job.request.decode_from_file:
-        most = job.settings.num_samples
-        raw.check_lines(source, most if most >= 0 else None)
     from t2t_repro.export import engines  # which are slow to load
 
     engines.carry_out(job, progress.on_stderr)

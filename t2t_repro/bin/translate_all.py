@@ -123,9 +123,9 @@ def translate_all(
         )
     settings = request.settings(run)
     of_file = DecodeRequest(decode_from_file=request.source, decode_reference=request.reference)
-    of_file.check(settings, problem)
+    of_file.check(settings)
     job = DecodeJob(of_file, settings, run)
-    job.check_reference()
+    job.check_files()
     from t2t_repro.training import checkpoints
 
     def name_of(step: int) -> str:

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 from keras import ops
 
-from t2t_repro.layers.picking import pick
+from t2t_repro.layers.kernels import pick
 from t2t_repro.text.encoders import EOS_ID
 
 INF = 1e7  # tensor2tensor's: stands for minus infinity where sums must stay finite
@@ -49,7 +49,7 @@ class Rules:
     force_length: greedy search goes on behind the end of a sentence, up to its limit; what follows
         the end does not count for the score.
     constrained: the step function returns log-probabilities, -INF for tokens that are forbidden; no
-        hypothesis that holds one counts as ended. See decoding/constraint.py.
+        hypothesis that holds one counts as ended. See decoding/steering.py.
     """
 
     beam_size: int

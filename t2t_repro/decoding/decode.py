@@ -20,12 +20,10 @@ import numpy as np
 from keras import ops
 
 from t2t_repro import process
-from t2t_repro.decoding.alignment import MostAttended, align
 from t2t_repro.decoding.beam_search import Rules
 from t2t_repro.decoding.engine import USUAL, Engine, Pair, Search, Sentences
-from t2t_repro.decoding.pairs import LogProbs, run_pairs
+from t2t_repro.decoding.pairs import LogProbs, MostAttended, align, run_pairs
 from t2t_repro.decoding.program import FEW_ROWS, static_shapes
-from t2t_repro.decoding.settings import Ability
 from t2t_repro.decoding.steering import Steering
 from t2t_repro.errors import UserError
 from t2t_repro.models import copies
@@ -55,8 +53,8 @@ def decode(
         penalty; greedy search does not divide.
 
     Raises:
-        UserError: as `ModelEngine`; if inputs are no batch of ids of the model's vocabulary; or
-            unless 1 <= top_beams <= beam_size.
+        UserError: if inputs are no batch of ids of the model's vocabulary; or unless
+            1 <= top_beams <= beam_size.
     """
     engine, inputs = engine_of(model), np.asarray(inputs)
     size = getattr(model, "inputs_vocab_size", np.inf)
@@ -71,48 +69,6 @@ def decode(
     limits = np.full(len(inputs), inputs.shape[1] + decode_length, "int32")
     search = Search(beam_size, alpha, top_beams, per_sentence=False)
     return engine.decode(Sentences(inputs, limits), search)
-
-
-def check_model(model: Any) -> None:
-    """Refuses a model that nothing can decode with.
-
-    Raises:
-        UserError: if it has not the methods of a `SequenceModel` that write step by step.
-    """
-    if not hasattr(model, "decode_step"):
-        raise UserError(
-            "decode expects a t2t_repro.Transformer, or another model with start_decoding and "
-            f"decode_step. Received: a {type(model).__name__}. Give one, such as the `model` of "
-            "what t2t_repro.load returns."
-        )
-
-
-def _check_step(model: Any) -> None:
-    """Refuses a model with a `call` of its own, but not `decode_step`, if they differ."""
-    order = type(model).__mro__
-    call, step = (
-        next((n for n, kind in enumerate(order) if name in vars(kind)), len(order))
-        for name in ("call", "decode_step")
-    )
-    if call >= step:
-        return
-    ids = np.ones((1, 2), "int32")
-    called = model({"inputs": ids, "targets": ids})[0]
-    state, memory, steps = model.initial_state(1, 1, 2), model.start_decoding(ids), []
-    for n in range(2):
-        logits, state = model.decode_step(n * ids[:, :1], 0 * ids[:, :1], n, state, memory)
-        steps.append(logits[0, 0])
-    near = 1e-4 if model.compute_dtype == "float32" else 0.05
-    called, stepped = (ops.log_softmax(each) for each in (called, ops.stack(steps)))
-    called, stepped = map(ops.convert_to_numpy, (called, stepped))
-    if not np.allclose(called, stepped, near, near):
-        apart = np.abs(called - stepped).max()
-        raise UserError(
-            f"Expected {order[call].__name__}.call and its decode_step to give the same "
-            "probabilities. Received: a call of its own, the decode_step of "
-            f"{order[step].__name__}, and logarithms up to {apart:.2g} apart: it would decode as "
-            "another model than it is trained as. Define both."
-        )
 
 
 @functools.lru_cache(maxsize=2)
@@ -131,24 +87,16 @@ class ModelEngine(Engine):
         model: a `SequenceModel`, or an `Ensemble` of them.
         searches: in how many threads a model that is in one place searches at the same time, where
             each sentence stops by itself; see `program.share_cores`.
-
-    Raises:
-        UserError: as `check_model`; or if `call` is a class's own, `decode_step` is not, and they
-            differ.
     """
 
-    abilities = frozenset(Ability)
-
     def __init__(self, model: keras.Model, searches: int = 1):
-        check_model(model)
-        for each in getattr(model, "models", [model]):
-            _check_step(each)
         self.model = model
         self._devices, self._searches = copies.devices_of(model), searches
         self.learned_positions = getattr(model, "learned_positions", None)
         self.sees_padding = getattr(model, "sees_padding", False)
-        if not all(hasattr(m, "attention_weights") for m in getattr(model, "models", [model])):
-            self.abilities = self.abilities - {Ability.ALIGNMENTS}
+        models = getattr(model, "models", [model])
+        attends = all(hasattr(each, "attention_weights") for each in models)
+        self.cannot = frozenset(() if attends else ("return_alignments",))
         self._compiled: dict[tuple[Rules, Steering, frozenset[str]], Any] = {}
         self._compiling = threading.Lock()
 

@@ -150,13 +150,9 @@ class DevBleu:
     Attributes:
         sample: of which sentences, in words.
         signature: sacreBLEU's.
-
-    Raises:
-        UserError: as `ModelEngine`.
     """
 
     def __init__(self, model: keras.Model, sentences: Sample):
-        engine_of(model)  # refuses it now, not at the first evaluation
         self._model, self._sentences = model, sentences
         self.sample = f"{self._sentences.described}, decoded greedily"
         self.signature = self._sentences.signature

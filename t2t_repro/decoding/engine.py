@@ -1,21 +1,19 @@
 """What an engine is: it decodes a batch of sentences, and says what else it can do.
 
-decoding/decode.py makes one of a model; export/ctranslate2.py has that of CTranslate2. An engine
-says by the list of its abilities what it can do. `DecodeRequest.check` refuses the rest of what
-t2t-decoder is asked for, before anything is loaded, and a `Translator` the rest of what code asks
-an engine for.
+decoding/decode.py makes one of a model; export/ctranslate2.py has that of CTranslate2, which does
+nothing but search.
 
 Legend: B sentences, K beams, S tokens of a source, L tokens of a translation.
 """
 
 import abc
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from t2t_repro.decoding.settings import Ability
+from t2t_repro.decoding.settings import BEYOND_SEARCH
 from t2t_repro.decoding.steering import UNSTEERED, Steering
 from t2t_repro.errors import UserError
 
@@ -82,14 +80,14 @@ class Engine(abc.ABC):
     """Decodes batches.
 
     Attributes:
-        abilities: what it can do besides search; the rest is refused.
+        cannot: the decode hparams that it cannot follow, which are refused.
         learned_positions: how many positions its model has learned, where a translation ends at
             the latest; None: any number.
         sees_padding: whether its model reads the padding of a source as well, so that only what is
             as long goes in one batch.
     """
 
-    abilities: frozenset[Ability] = frozenset()
+    cannot: frozenset[str] = frozenset(BEYOND_SEARCH)
     learned_positions: int | None = None
     sees_padding: bool = False
 
@@ -115,20 +113,6 @@ class Engine(abc.ABC):
         for sentences in batches:
             yield self.decode(sentences, search)
 
-    def check(self, asked: Iterable[Ability]) -> None:
-        """Refuses what is no ability of the engine.
-
-        Raises:
-            UserError: naming all of it.
-        """
-        beyond = set(asked) - self.abilities
-        if beyond:
-            names = ", ".join(ability for ability in Ability if ability in beyond)
-            raise UserError(
-                "Expected decode hparams that the engine and the model can follow. Received: "
-                f"{names}. Leave it out, or take another engine or model."
-            )
-
     def token_log_probs(
         self,
         pairs: list[Pair],
@@ -136,8 +120,6 @@ class Engine(abc.ABC):
         progress: Callable[[int], None] = lambda count: None,
     ) -> list[np.ndarray]:
         """Returns the log-probability of each target token, float32 (T,) for each pair.
-
-        It is there where TOKEN_SCORES or SCORE_FILE is an ability.
 
         Args:
             pairs: ids of (inputs, targets), both ended by 1.
@@ -147,9 +129,7 @@ class Engine(abc.ABC):
         raise NotImplementedError
 
     def align(self, pairs: list[Pair], encoders: dict[str, Any] | None) -> list[str]:
-        """Returns the links between the words of each pair, as decoding/alignment.py has them.
-
-        It is there where ALIGNMENTS is an ability.
+        """Returns the links between the words of each pair, as decoding/pairs.py has them.
 
         Args:
             pairs: ids of (inputs, targets), the inputs ended by 1.

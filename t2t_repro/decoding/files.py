@@ -2,27 +2,18 @@
 
 import contextlib
 import dataclasses
-import hashlib
 import json
 import os
 from collections.abc import Iterable, Iterator
 from itertools import islice, repeat
-from typing import Any
 
 import keras
 
 from t2t_repro import __version__, progress
-from t2t_repro.decoding.journal import growing
-from t2t_repro.decoding.output_files import sides
+from t2t_repro.decoding.output_files import count_and_digest, growing, sides
 from t2t_repro.decoding.settings import FILLER
-from t2t_repro.decoding.translate import (
-    WINDOW,
-    Hypothesis,
-    Report,
-    Translator,
-    one_line,
-)
-from t2t_repro.errors import Interrupted, UserError
+from t2t_repro.decoding.translate import Hypothesis, Report, Translator, one_line
+from t2t_repro.errors import UserError
 from t2t_repro.files import writing
 from t2t_repro.text import raw
 from t2t_repro.text.encoders import EOS_ID
@@ -58,86 +49,48 @@ def translate_file(
     Raises:
         UserError: if the file is empty, a line cannot be encoded, or `prefixes` has more or fewer
             lines.
-        Interrupted: at a signal, where something has been done that the next call goes on with.
     """
-    stop = _stop(translator)
-    total, job = _described(translator, source, json_file, prefixes, as_json)
-    reader = translator.reader
-    with growing([target, json_file] if json_file else [target], job, report) as files:
-        if files.lines:
-            report(f"Going on behind line {files.lines:,} of {total:,}")
-            if reader:
-                reader.restore(files.state)
-        lines = islice(raw.lines(source), files.lines, stop)
-        begun: Iterator[str] = repeat("")
-        if prefixes is not None:
-            begun = islice(raw.lines(prefixes), files.lines, stop)
-        try:
-            with progress.report("", total, "sentences", done=files.lines, say=report) as advance:
-                pairs = zip(lines, begun, strict=prefixes is not None)
-                for window, results in translator.translate_windows(
-                    pairs, advance, files.lines, prefixes is not None
-                ):
-                    text = "".join(translator.format(beams) + "\n" for beams in results)
-                    of_each = zip(window, results, strict=True)
-                    details = "".join(_as_json(*pair) + "\n" for pair in of_each)
-                    texts = [details if as_json else text] + [details] * (json_file is not None)
-                    files.add(texts, len(window), reader and reader.counts())
-        except Interrupted as stopped:
-            if not files.lines:
-                raise
-            where = f" behind line {files.lines:,} of {total:,}"
-            raise Interrupted(stopped.signum, where) from stopped
-    return total
-
-
-def _described(
-    translator: Translator,
-    source: str | os.PathLike,
-    json_file: str | os.PathLike | None,
-    prefixes: str | os.PathLike | None,
-    as_json: bool,
-) -> tuple[int, dict[str, Any]]:
-    """The number of lines, and all that decides what `translate_file` makes of them."""
-    stop = _stop(translator)
-    total, digest = _count_and_digest(islice(raw.lines(source), stop))
-    if not total and stop != 0:
-        raise UserError(f"Expected sentences in {source}. Received: an empty file.")
-    job = {"source": digest, "json_file": json_file is not None, **_decoding(translator)}
-    job |= {"output_format": "jsonl" if as_json else "text", "prefixes": None}
+    most, reader = translator.settings.num_samples, translator.reader
+    total, digest = count_and_digest(source, most)
+    # All that decides what becomes of the lines.
+    job = {
+        "source": digest,
+        "prefixes": None,
+        "json_file": json_file is not None,
+        "as_json": as_json,
+        "weights": translator.engine.fingerprint,
+        "version": __version__,
+        "backend": keras.backend.backend(),
+        "t2t_exact": translator.t2t_exact,
+        **dataclasses.asdict(translator.settings),
+    }
     if prefixes is not None:
-        count, job["prefixes"] = _count_and_digest(islice(raw.lines(prefixes), stop))
+        count, job["prefixes"] = count_and_digest(prefixes, most)
         if count != total:
             raise UserError(
                 f"Expected a beginning for each of the {total:,} lines of {source} in {prefixes}. "
                 f"Received: {count:,} lines. Leave a line empty where nothing is given."
             )
-    return total, job
-
-
-def _stop(translator: Translator) -> int | None:
-    most = translator.settings.num_samples
-    return most if most >= 0 else None
-
-
-def _count_and_digest(lines: Iterable[str]) -> tuple[int, str]:
-    digest, count = hashlib.sha256(), 0
-    for line in lines:
-        digest.update(line.encode() + b"\n")
-        count += 1
-    return count, digest.hexdigest()
-
-
-def _decoding(translator: Translator) -> dict[str, Any]:
-    """All that decides how a line is translated: the remains of another decoding do not count."""
-    return {
-        "weights": translator.engine.fingerprint,
-        "version": __version__,
-        "backend": keras.backend.backend(),
-        "window": WINDOW,
-        "t2t_exact": translator.t2t_exact,
-        **dataclasses.asdict(translator.settings),
-    }
+    with growing([target, json_file] if json_file else [target], job, report) as files:
+        if files.lines:
+            report(f"Going on behind line {files.lines:,} of {total:,}")
+            if reader:
+                reader.restore(files.state)
+        lines = islice(raw.lines(source), files.lines, total)
+        begun: Iterator[str] = repeat("", total - files.lines)
+        if prefixes is not None:
+            begun = islice(raw.lines(prefixes), files.lines, total)
+        with progress.report("", total, "sentences", done=files.lines, say=report) as advance:
+            pairs = zip(lines, begun, strict=True)
+            for window, results in translator.translate_windows(
+                pairs, advance, files.lines, prefixes is not None
+            ):
+                text = "".join(translator.format(beams) + "\n" for beams in results)
+                of_each = zip(window, results, strict=True)
+                details = "".join(_as_json(*pair) + "\n" for pair in of_each)
+                texts = [details if as_json else text] + [details] * (json_file is not None)
+                files.add(texts, len(window), reader and reader.counts())
+    return total
 
 
 def translate_examples(

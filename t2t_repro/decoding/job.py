@@ -1,22 +1,26 @@
 """What t2t-decoder does for a run: translates a file, a dataset or what is typed, scores pairs."""
 
 import dataclasses
-import itertools
 import math
 import os
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from t2t_repro.decoding.output_files import best_translations, output_name, sides
+from t2t_repro.decoding.output_files import (
+    best_translations,
+    count_and_digest,
+    output_name,
+    sides,
+)
 from t2t_repro.decoding.request import DecodeRequest
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
 from t2t_repro.files import check_outputs, is_stream, write_text_atomic
 from t2t_repro.problem import OutputType
-from t2t_repro.text import raw
 
 if TYPE_CHECKING:  # it loads Keras, and what is refused does not wait for that
     from t2t_repro.decoding.engine import Engine
+    from t2t_repro.decoding.translate import Translator
 
 Report = Callable[[str], None]
 
@@ -44,25 +48,30 @@ class DecodeJob:
         """
         settings = request.settings(run, say)
         request = request.of_shard(settings.shard_suffix)
-        request.check(settings, run.problem)
-        if unread := request.unread(settings, run.problem):
+        request.check(settings)
+        if unread := request.unread(settings):
             say(f"Warning: {', '.join(unread)} has no effect here.")
         job = cls(request, settings, run)
         check_outputs(job._outputs(), request.inputs)
-        job.check_reference()
+        job.check_files()
         return job
 
-    def check_reference(self) -> None:
-        """Raises a UserError on a reference of other than as many lines as translations."""
+    def check_files(self) -> None:
+        """Reads the source once, and the reference, which has a line for each of its lines.
+
+        Raises:
+            UserError: if there is no line, one is not UTF-8, or there are more or fewer references.
+        """
         source, reference = self.request.decode_from_file, self.request.decode_reference
-        if not source or not reference or not self.request.is_scored:
+        if not source:
             return
         most = self.settings.num_samples
-        stop = most if most >= 0 else None
-        lines = sum(1 for _ in itertools.islice(raw.lines(source), stop))
-        there = sum(1 for _ in raw.lines(reference))
+        lines, _ = count_and_digest(source, most)
+        if not reference or not self.request.is_scored:
+            return
+        there, _ = count_and_digest(reference)
         if lines != there:
-            first = "" if stop is None else f" the first {lines:,} of"
+            first = "" if most < 0 else f" the first {lines:,} of"
             raise UserError(
                 f"Expected a line in {reference} for each of{first} {source}. Received: {there:,} "
                 f"lines for {lines:,}. Cut the longer one, such as by head -n {min(lines, there)}."
@@ -92,39 +101,37 @@ class DecodeJob:
         from t2t_repro.decoding.files import translate_examples, translate_file
         from t2t_repro.decoding.translate import interact
 
-        if self.request.score_file:
-            self._score(engine, say)
-            return
-        run, settings = self.run, self.settings
-        exact = self.request.t2t_exact
-        translator = run.translator(engine, settings, t2t_exact=exact, warn=say)
+        request, run, settings = self.request, self.run, self.settings
+        translator = run.translator(engine, settings, t2t_exact=request.t2t_exact, warn=say)
         reader = translator.reader
-        if self.request.decode_interactive:
+        if request.decode_interactive:
             interact(translator)
             return
-        if self.request.decode_from_file:
+        if request.score_file:
+            self._score(translator, say)
+            return
+        if request.decode_from_file:
             translate_file(
                 translator,
-                self.request.decode_from_file,
+                request.decode_from_file,
                 self.target,
-                self.request.decode_json_file,
+                request.decode_json_file,
                 report=say,
-                prefixes=self.request.partial_targets_file,
-                as_json=self.request.output_format == "jsonl",
+                prefixes=request.partial_targets_file,
+                as_json=request.output_format == "jsonl",
             )
         else:
             from t2t_repro.data import pipeline
 
             examples = pipeline.read_split(
-                run.problem, self.request.split, run.data_dir, settings.shard_id, settings.shards
+                run.problem, request.split, run.data_dir, settings.shard_id, settings.shards
             )
             translate_examples(translator, examples, self.target, report=say)
         self._tell(f"Wrote {self.target}", say)
-        if reader and (repairs := self._outputs().get("the numbers of repairs")):
-            write_text_atomic(repairs, reader.as_json())
-            say(f"{reader}; {repairs} has the numbers")
-        elif reader:
+        if reader:
             say(str(reader))
+            if repairs := self._outputs().get("the numbers of repairs"):
+                write_text_atomic(repairs, reader.as_json())
 
     def _tell(self, text: str, say: Report) -> None:
         """Prints what was done; where a result may go to stdout, beside it."""
@@ -163,21 +170,13 @@ class DecodeJob:
         of_examples = not self.request.decode_from_file
         return best_translations(path, self.settings, of_examples=of_examples)
 
-    def _score(self, engine: "Engine", say: Report) -> None:
+    def _score(self, translator: "Translator", say: Report) -> None:
         from t2t_repro.decoding.score import score_file
 
         source, target = self.request.score_file, self.request.decode_to_file
         assert source and target  # `DecodeRequest.check` has seen to it
-        whole = score_file(
-            engine,
-            self.run.encoders,
-            source,
-            target,
-            json_file=self.request.decode_json_file,
-            batch_size=self.settings.batch_size,
-            t2t_exact=self.request.t2t_exact,
-            report=say,
-        )
+        json_file = self.request.decode_json_file
+        whole = score_file(translator, source, target, json_file=json_file, report=say)
         self._tell(
             f"Wrote {target}: {whole.mean:.6f} a token over all {whole.tokens:,} tokens, "
             f"perplexity {math.exp(min(whole.mean, 700)):.4f}",

@@ -5,17 +5,13 @@ from collections.abc import Callable
 from typing import Any
 
 from t2t_repro import fields
-from t2t_repro.decoding.settings import Ability, DecodeHParams
-from t2t_repro.errors import UserError, unset
+from t2t_repro.decoding.settings import BEYOND_SEARCH, DecodeHParams
+from t2t_repro.errors import UserError
 from t2t_repro.fields import flag
 from t2t_repro.files import check_file, is_stream
-from t2t_repro.problem import OutputType, Problem, Split
+from t2t_repro.problem import Split
 
-# What --engine names, and what each can do besides search.
-ENGINES: dict[str, frozenset[Ability]] = {
-    "tensorflow": frozenset(Ability),
-    "ctranslate2": frozenset(),
-}
+ENGINES = ("tensorflow", "ctranslate2")
 _READ = ("decode_from_file", "score_file", "decode_reference", "partial_targets_file")
 
 
@@ -62,7 +58,7 @@ class DecodeRequest:
     engine: str = flag(
         "tensorflow",
         "What computes; tensorflow stands for Keras's backend, whichever that is.",
-        choices=tuple(ENGINES),
+        choices=ENGINES,
     )
     compute_type: str = flag(
         "default",
@@ -104,8 +100,7 @@ class DecodeRequest:
     @property
     def inputs(self) -> dict[str, str | None]:
         """What is read: {flag: path}."""
-        names = (*_READ, "engine_dir")
-        return {f"--{name}": getattr(self, name) for name in names}
+        return {f"--{name}": getattr(self, name) for name in (*_READ, "engine_dir")}
 
     def of_shard(self, suffix: str) -> "DecodeRequest":
         """Returns the request with `suffix` behind the names of all files.
@@ -123,11 +118,6 @@ class DecodeRequest:
             if name in paths:
                 check_file(f"--{name}", paths[name])
         return dataclasses.replace(self, **paths)
-
-    def asks_for(self, settings: DecodeHParams) -> list[Ability]:
-        """Returns what an engine must be able to do besides search."""
-        flags = {a for a in Ability if a.startswith("--") and getattr(self, a[2:])}
-        return sorted(flags | Ability.asked_by(settings), key=list(Ability).index)
 
     @property
     def what(self) -> str:
@@ -150,71 +140,40 @@ class DecodeRequest:
         translates = self.what in ("", "--decode_from_file") and self.output_format == "text"
         return bool(self.decode_reference) and keeps and translates
 
-    def check(self, settings: DecodeHParams, problem: Problem) -> None:
+    def check(self, settings: DecodeHParams) -> None:
         """Refuses what would be done in another way than it is asked for.
 
         Raises:
             UserError: on the first thing that is refused.
         """
-        for name in _NAMING:
-            if getattr(self, name) == "":
-                raise unset(f"--{name}")
         if self.what == "--score_file" and not self.decode_to_file:
             raise UserError("--score_file needs --decode_to_file, for the scores. Received: none.")
-        if beyond := [a for a in self.asks_for(settings) if a not in ENGINES[self.engine]]:
+        beyond = [f"--{name}" for name in _OF_THE_MODEL if getattr(self, name)]
+        beyond += [name for name in settings.changed() if name in BEYOND_SEARCH]
+        if self.engine == "ctranslate2" and beyond:
             raise UserError(
                 f"Expected what --engine={self.engine} can do. Received: {', '.join(beyond)} with "
                 f"--engine={self.engine}. Leave one of them out."
             )
-        trees = problem.output_type == OutputType.TREE
-        if self.is_scored and (trees or settings.identity_output):
-            raise UserError(
-                "--decode_reference scores text. Received: it with "
-                f"{'trees' if trees else 'identity_output'}. Leave one of the two out."
-            )
-        if settings.return_alignments and trees and not settings.raw_output:
-            raise UserError(
-                f"Decode hparam return_alignments aligns words, and {problem.name} writes trees. "
-                "Received: return_alignments=True. Add raw_output=True, or leave it out."
-            )
 
-    def unread(self, settings: DecodeHParams, problem: Problem) -> list[str]:
+    def unread(self, settings: DecodeHParams) -> list[str]:
         """Returns the flags and decode hparams that were given and have no effect."""
-        what, trees = self.what, problem.output_type == OutputType.TREE
-        flags = {name for name, of in _OF_SOME.items() if what not in of}
-        if self.engine != "ctranslate2":
-            flags |= {"compute_type", "engine_dir"}
-        else:
+        flags = {name for name, of in _OF_SOME.items() if self.what not in of}
+        if self.engine == "ctranslate2":
             flags |= {"worker_gpu", *(["checkpoint_path"] * bool(self.engine_dir))}
+        else:
+            flags |= {"compute_type", "engine_dir"}
         if not self.is_scored:
             flags.add("decode_reference")
-        given = fields.parse_overrides(self.decode_hparams or "")
-        names = set(fields.unread(settings, given.keys() & set(settings.changed())))
-        jsonl, typed = self.output_format == "jsonl", what == "--decode_interactive"
-        if what == "--score_file":
-            names |= given.keys() - {"batch_size", "shards", "shard_id"}
-        if typed:
-            names |= {"num_samples", "shards", "shard_id"}
-        if not trees:
-            names |= {"raw_output", "well_formed"}
-        if not typed and what != "--decode_from_file":
-            names |= {"return_alignments", "return_token_scores"}
-        if not (typed or jsonl or self.decode_json_file):
-            names.add("return_token_scores")
-        if jsonl:
-            names.add("write_beam_scores")
-        return [*(f"--{n}" for n in sorted(flags & self.given)), *sorted(names & given.keys())]
+        given = fields.parse_overrides(self.decode_hparams or "").keys()
+        names = set(fields.unread(settings, given & set(settings.changed())))
+        if self.what == "--score_file":
+            names |= given - {"batch_size", "shards", "shard_id"}
+        return [*(f"--{n}" for n in sorted(flags & self.given)), *sorted(names)]
 
 
 _WANTED = ("decode_from_file", "score_file", "decode_interactive")
-_NAMING = (
-    *_READ,
-    "ensemble",
-    "decode_to_file",
-    "decode_json_file",
-    "checkpoint_path",
-    "engine_dir",
-)
+_OF_THE_MODEL = ("score_file", "t2t_exact", "partial_targets_file", "ensemble")
 # Flags that are for some of what may be decoded: for which.
 _OF_SOME = {
     "decode_to_file": ("", "--decode_from_file", "--score_file"),

@@ -4,7 +4,6 @@ It loads nothing heavy, so that a wrong one is answered at once.
 """
 
 import dataclasses
-import enum
 from typing import Annotated
 
 from t2t_repro import fields
@@ -16,77 +15,51 @@ OF_OUTPUT = (
     *("return_beams", "write_beam_scores", "identity_output", "raw_output", "num_samples"),
     *("return_token_scores", "return_alignments", "shards", "shard_id"),
 )
+# What an engine that does nothing but search cannot follow.
+BEYOND_SEARCH = (
+    *("force_decode_length", "well_formed", "min_length_ratio", "sampling_method"),
+    *("return_token_scores", "return_alignments"),
+)
 LONGEST_INPUT = 1024  # tokens; see max_input_size
-LARGEST_ALPHA = 10.0  # beyond, a long sentence's length penalty leaves float32
 FILLER = -1e5  # what is there only because fewer hypotheses were found scores below
 T2T_BATCH_SIZE = 32
 
-# tensor2tensor's options that do nothing here: their defaults, and why or what to do instead.
-_INERT: dict[str, tuple[str, str]] = {
-    "block_size": ("0", "there is no blockwise parallel decoding"),
-    "border_percent": ("2", "there are no images"),
-    "decode_in_memory": ("false", "call t2t_repro.decoding.translate from Python"),
-    "decode_reference": ("", "--decode_reference names it"),
-    "decode_timeout_mins": ("240", "t2t-decoder does not wait for checkpoints"),
-    "decode_to_file": ("", "--decode_to_file names it"),
-    "delimiter": ("\\n", "each line is one sentence"),
-    "display_decoded_images": ("false", "there are no images"),
-    "eos_penalty": ("0.0", "tensor2tensor never reads it"),
-    "export_extra_infer_outputs": ("", "t2t-decoder writes translations and their scores"),
-    "frames_per_second": ("10", "there are no videos"),
-    "guess_and_check_epsilon": ("-1", "there is no blockwise parallel decoding"),
-    "guess_and_check_top_k": ("0", "there is no blockwise parallel decoding"),
-    "insertion_parallel": ("false", "tensor2tensor never reads it"),
-    "log_results": ("true", "results go to the file; --decode_interactive shows them"),
-    "max_display_decodes": ("5", "there are no videos"),
-    "max_display_outputs": ("10", "there are no videos"),
-    "mlperf_decode_step": ("0.0", "there are no MLPerf logs"),
-    "mlperf_success": ("false", "there are no MLPerf logs"),
-    "mlperf_threshold": ("25.0", "there are no MLPerf logs"),
-    "multiproblem_task_id": ("-1", "there are no multi-problem runs"),
-    "num_decodes": ("1", "another sampling_seed gives another sample, and a search gives the same"),
-    "save_images": ("false", "there are no images"),
-    "shard_google_format": ("false", "the number of a shard is three digits behind the name"),
-    "shards_start_offset": ("0", "the first shard is 000"),
-    "summaries_log_dir": ("decode", "nothing is written there"),
-    "vgg_ckpt_path": ("", "there are no videos"),
+# {why or what to do instead: tensor2tensor's options that do nothing here, with their defaults}
+_INERT = {
+    "--decode_reference and --decode_to_file name the files": "decode_reference= decode_to_file=",
+    "call t2t_repro.decoding.translate from Python": "decode_in_memory=false",
+    "t2t-decoder does not wait for checkpoints": "decode_timeout_mins=240",
+    "each line is one sentence": "delimiter=\\n",
+    "t2t-decoder writes translations and their scores": "export_extra_infer_outputs=",
+    "results go to the file; --decode_interactive shows them": "log_results=true",
+    "there are no multi-problem runs": "multiproblem_task_id=-1",
+    "another sampling_seed gives another sample, and a search gives the same": "num_decodes=1",
+    "the number of a shard is three digits behind the name": "shard_google_format=false",
+    "the first shard is 000": "shards_start_offset=0",
+    "nothing is written there": "summaries_log_dir=decode",
+    "tensor2tensor never reads it": "eos_penalty=0.0 insertion_parallel=false",
+    "there is no blockwise parallel decoding": (
+        "block_size=0 guess_and_check_epsilon=-1 guess_and_check_top_k=0"
+    ),
+    "there are no images": "border_percent=2 display_decoded_images=false save_images=false",
+    "there are no videos": (
+        "frames_per_second=10 max_display_decodes=5 max_display_outputs=10 vgg_ckpt_path="
+    ),
+    "there are no MLPerf logs": "mlperf_decode_step=0.0 mlperf_success=false mlperf_threshold=25.0",
 }
+_REASONS = {each: why for why, options in _INERT.items() for each in options.split(" ")}
 
 
-def _at_least(least: float) -> fields.Rule:
-    return fields.rule(lambda x: x >= least, f"decode hparam {{name}} to be at least {least}")
-
-
-def _at_most(most: float) -> fields.Rule:
-    return fields.rule(lambda x: x <= most, f"decode hparam {{name}} to be at most {most}")
-
-
-_Ratio = Annotated[float, _at_least(0.0), _at_most(1000)]
 # What has no effect is said; fields.unread finds it.
 _SAMPLED = fields.ReadIf(lambda settings: settings.sampling_method != "argmax", "")
 _OF_BEAMS = fields.ReadIf(lambda settings: settings.return_beams, "")
 _GREEDY = fields.ReadIf(lambda settings: settings.beam_size == 1, "")
 _FORCED = fields.ReadIf(lambda settings: settings.forces_length, "")
-
-
-class Ability(enum.StrEnum):
-    """What an engine may be able to do besides search, by the name that asks t2t-decoder for it."""
-
-    SCORE_FILE = "--score_file"
-    T2T_EXACT = "--t2t_exact"
-    PREFIXES = "--partial_targets_file"
-    ENSEMBLE = "--ensemble"
-    FORCED_LENGTH = "force_decode_length"
-    CONSTRAINT = "well_formed"
-    LEAST_LENGTH = "min_length_ratio"
-    SAMPLING = "sampling_method"
-    TOKEN_SCORES = "return_token_scores"
-    ALIGNMENTS = "return_alignments"
-
-    @classmethod
-    def asked_by(cls, settings: "DecodeHParams") -> "set[Ability]":
-        """Returns what decode hparams ask for."""
-        return {ability for ability in cls if ability in settings.changed()}
+_INPUT_SIZE = fields.rule(
+    lambda size: size == -1 or size >= 2, "{name} to be -1, or 2 and more: a token and the end"
+)
+_TOP_K = fields.rule(lambda k: k == -1 or k > 0, "{name} to be -1, or above 0")
+_TOP_P = fields.rule(lambda p: 0 < p <= 1, "0 < {name} <= 1")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -133,7 +106,7 @@ class DecodeHParams:
     sampling_seed: ours; the same gives the same translation of a sentence, whatever is around it.
     return_token_scores: ours; the log-probability of each token, its end included.
     return_alignments: ours; which words of the source each translated one comes from, as the
-        model's attention has it: see decoding/alignment.py.
+        model's attention has it: see decoding/pairs.py.
     raw_output: ours; write what the model wrote, where the problem reads it: tags, not the tree.
     well_formed: ours, for parsing problems of whole tags; the search writes only tags that are one
         tree over the words of the source. See parsing/constraint.py.
@@ -141,30 +114,30 @@ class DecodeHParams:
         end with the three digits of `shard_id`; of a dataset, decode its file of that number.
     """
 
-    beam_size: Annotated[int, _at_least(1), _at_most(4096)] = 4
-    alpha: Annotated[float, _at_least(0.0), _at_most(LARGEST_ALPHA)] = 0.6
-    extra_length: Annotated[int, _at_least(0), _at_most(10**5)] = 100
-    batch_size: Annotated[int, _at_least(0), _at_most(10**6)] = 0
+    beam_size: fields.Count = 4
+    alpha: fields.NotNegative = 0.6
+    extra_length: fields.CountOrZero = 100
+    batch_size: fields.CountOrZero = 0
     return_beams: bool = False
     write_beam_scores: Annotated[bool, _OF_BEAMS] = False
-    max_input_size: Annotated[int, _at_least(-1), _at_most(10**7)] = -1
-    num_samples: Annotated[int, _at_least(-1), _at_most(fields.INT64)] = -1
+    max_input_size: Annotated[int, _INPUT_SIZE] = -1
+    num_samples: Annotated[int, fields.least(-1)] = -1
     force_decode_length: Annotated[bool, _GREEDY] = False
     skip_eos_postprocess: Annotated[bool, _FORCED] = False
     identity_output: bool = False
-    min_length_ratio: _Ratio = 0.0
-    max_length_ratio: _Ratio = 0.0
-    sampling_method: str = "argmax"
-    sampling_temp: Annotated[float, _at_most(10**6), _SAMPLED] = 1.0
-    sampling_keep_top_k: Annotated[int, _at_most(fields.INT32), _SAMPLED] = -1
-    sampling_keep_top_p: Annotated[float, _SAMPLED] = 1.0
+    min_length_ratio: fields.NotNegative = 0.0
+    max_length_ratio: fields.NotNegative = 0.0
+    sampling_method: Annotated[str, fields.one_of("argmax", "random")] = "argmax"
+    sampling_temp: Annotated[fields.Positive, _SAMPLED] = 1.0
+    sampling_keep_top_k: Annotated[int, _TOP_K, _SAMPLED] = -1
+    sampling_keep_top_p: Annotated[float, _TOP_P, _SAMPLED] = 1.0
     sampling_seed: Annotated[int, _SAMPLED] = 0
     return_token_scores: bool = False
     return_alignments: bool = False
     raw_output: bool = False
     well_formed: bool = False
-    shards: Annotated[int, _at_least(1), _at_most(10**5)] = 1
-    shard_id: Annotated[int, _at_least(0)] = 0
+    shards: fields.Count = 1
+    shard_id: fields.CountOrZero = 0
 
     def __post_init__(self):
         fields.check_rules(self)
@@ -173,25 +146,10 @@ class DecodeHParams:
                 "Expected decode hparam shard_id to be smaller than shards. "
                 f"Received: shard_id={self.shard_id}, shards={self.shards}."
             )
-        if self.max_input_size in (0, 1):
+        if self.sampling_method != "argmax" and self.beam_size > 1:
             raise UserError(
-                "Expected decode hparam max_input_size to leave room for a token and the end: "
-                f"at least 2, or -1. Received: {self.max_input_size}."
-            )
-        if self.sampling_method == "argmax":
-            return
-        if self.sampling_method != "random" or self.beam_size > 1:
-            raise UserError(
-                "Expected decode hparam sampling_method to be argmax, or random with beam_size=1. "
-                f"Received: {self.sampling_method!r} with beam_size={self.beam_size}."
-            )
-        values = self.sampling_temp, self.sampling_keep_top_k, self.sampling_keep_top_p
-        temperature, top_k, top_p = values
-        if not (temperature > 0 and (top_k == -1 or top_k > 0) and 0 < top_p <= 1):
-            raise UserError(
-                "Expected decode hparams sampling_temp above 0, sampling_keep_top_k above 0 or -1, "
-                "and sampling_keep_top_p above 0 and at most 1. Received: "
-                f"{', '.join(map(str, values))}."
+                "Expected beam_size=1 with decode hparam sampling_method=random. Received: "
+                f"beam_size={self.beam_size}."
             )
 
     def changed(self) -> list[str]:
@@ -249,10 +207,6 @@ class DecodeHParams:
         Raises:
             UserError: as `parse`.
         """
-        try:
-            cls.parse(problem.decode_hparams)
-        except UserError as error:
-            raise UserError(f"{error} It is in decode_hparams of {problem.name}.") from error
         return cls.parse(text or "", problem.decode_hparams, chosen)
 
     @classmethod
@@ -271,17 +225,17 @@ class DecodeHParams:
         given: dict[str, str] = {}
         for each in (*defaults, text):
             given |= fields.parse_overrides(each)
+        inert = {each.partition("=")[0]: why for each, why in _REASONS.items()}
         values = {}
         for name, value in given.items():
-            if name in _INERT:
-                default, reason = _INERT[name]
-                if value.lower() != default:
-                    raise UserError(
-                        f"Decode hparam {name} is not supported: {reason}. Received: {value!r}. "
-                        "Leave it out."
-                    )
-            elif name not in ours:
+            if f"{name}={value.lower()}" in _REASONS:
+                continue
+            if why := inert.get(name):
+                raise UserError(
+                    f"Decode hparam {name} is not supported: {why}. Received: {value!r}. Leave it "
+                    "out."
+                )
+            if name not in ours:
                 raise unknown("decode hparam", name, ours)
-            else:
-                values[name] = fields.parse_value(ours[name], value, "decode hparam")
+            values[name] = fields.parse_value(ours[name], value, "decode hparam")
         return cls(**values)

@@ -12,24 +12,60 @@ runs:
 Legend: B batch, K beams, V vocabulary, W words, P tokens of a prefix, L tokens.
 """
 
-from collections.abc import Callable, Mapping
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import keras
+import numpy as np
 from keras import ops
 
 from t2t_repro.decoding.beam_search import INF, StepFn
-from t2t_repro.decoding.constraint import Constraint, constrained, initial_state
-from t2t_repro.decoding.sampling import sampled
 from t2t_repro.decoding.settings import Sampling
+from t2t_repro.layers.kernels import pick
 from t2t_repro.text.encoders import EOS_ID
 
 Tensor = Any
+State = Any
 Facts = Mapping[str, Tensor]
 Memory = Mapping[str, Any]
 
 FILL = {"words": -1, "least": 0, "prefixes": 0, "draws": 0}  # what each is padded with
+_MOST = np.float32(1 - 2**-22)  # a draw times a sum must stay below the sum in float32
+
+
+class Constraint(Protocol):
+    """What a search may write: it forbids tokens, step by step.
+
+    A constraint is made once for a vocabulary. It knows some numbers of each source sentence, its
+    facts, and carries a state along each beam, which `constrained` moves with the beams:
+
+        facts(sources) -> int32 (B, W)                 of source texts, as wide as they need
+        initial_state(facts (B, W), limits (B,), beams) -> state, leaves int32 (B, K, ...)
+        allowed(ids (B, K), step, state) -> (allowed bool (B, K, V), state)
+        progress(state) -> (written, left), int32 (B, K): words of the source
+        writes_word: int32 (V,), 1 for the tokens that each write a word of the source
+
+    The forbidden tokens get probability 0, and the others keep theirs: a hypothesis is not worth
+    more because the model had no choice. `parsing/constraint.py` has the one for trees.
+
+    A beam compares hypotheses of as many tokens. Those that put the words off would win, and pay
+    later. So each is charged its future cost, as in phrase-based translation (Koehn et al., 2003):
+    a price for every word that is left. The price is a word's entropy, of the model's choices along
+    the best hypothesis so far. At the end no word is left, and the score of a hypothesis is the
+    model's; one that meets its limit before keeps the charge.
+    """
+
+    def facts(self, sources: Sequence[str]) -> np.ndarray: ...
+
+    def initial_state(self, facts: Tensor, limits: Tensor, beams: int) -> State: ...
+
+    def allowed(self, ids: Tensor, step: Tensor, state: State) -> tuple[Tensor, State]: ...
+
+    def progress(self, state: State) -> tuple[Tensor, Tensor]: ...
+
+    writes_word: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -47,7 +83,7 @@ class Steering:
         """Returns the state at the start, of the model and of the constraint."""
         if self.constraint is None:
             return model_state
-        state = initial_state(self.constraint, facts["words"], limits, beams)
+        state = constrained_state(self.constraint, facts["words"], limits, beams)
         return {**state, "model": model_state}
 
     def with_room(self, state: Any, make_room: Callable[[Any], Any]) -> Any:
@@ -164,5 +200,128 @@ def prefixed(step_fn: StepFn, prefixes: Tensor) -> StepFn:
         tokens = ops.arange(ops.shape(log_probs)[-1], dtype="int32")
         only = ops.where(ops.equal(tokens, token), 0.0, -INF)
         return ops.where(given, only, log_probs), state
+
+    return step
+
+
+# --- constraints ---------------------------------------------------------------------------------
+
+
+def constrained_state(constraint: Constraint, facts: Tensor, limits: Tensor, beams: int) -> State:
+    """Returns the state of `constrained` at the start, without the model's.
+
+    {"constraint": that of the constraint}, and where beams are compared "future", float32 (B, K):
+    the "entropy" of the choices so far, and the "price" of a word that the scores were charged.
+    """
+    state = {"constraint": constraint.initial_state(facts, limits, beams)}
+    if beams == 1:
+        return state
+    nothing = ops.zeros((ops.shape(limits)[0], beams), "float32")
+    return {**state, "future": {"entropy": nothing, "price": nothing}}
+
+
+def constrained(step_fn: StepFn, constraint: Constraint) -> StepFn:
+    """Returns a step function that obeys a constraint: -INF where a token is forbidden.
+
+    Its state is `constrained_state` with "model", the state of `step_fn`. It and `step_fn` return
+    log-probabilities (B, K, V), those of `step_fn` of more where the model's table is larger; its
+    own have the future cost in them.
+    """
+
+    def step(ids: Tensor, parents: Tensor, step: Tensor, state: State) -> tuple[Tensor, State]:
+        log_probs, model_state = step_fn(ids, parents, step, state["model"])
+        log_probs = log_probs[..., : len(constraint.writes_word)]  # of vocab_divisor are more
+        own = {name: part for name, part in state.items() if name != "model"}
+        own = keras.tree.map_structure(lambda leaf: pick(leaf, parents), own)
+        allowed, own["constraint"] = constraint.allowed(ids, step, own["constraint"])
+        if "future" in own:
+            log_probs, own["future"] = _charged(log_probs, constraint, **own)
+        log_probs = ops.where(allowed, log_probs, -INF)
+        return log_probs, {**own, "model": model_state}
+
+    return step
+
+
+def _charged(
+    log_probs: Tensor, rule: Constraint, constraint: State, future: State
+) -> tuple[Tensor, State]:
+    """The log-probabilities with the change of the future cost, and the new state of it."""
+    written, left = (ops.cast(words, "float32") for words in rule.progress(constraint))
+    # As if there had been one word more, of one nat: the first ones say little.
+    price = (1.0 + future["entropy"][:, :1]) / (1.0 + written[:, :1])
+    before = future["price"] * left
+    after = price[..., None] * (left[..., None] - ops.cast(rule.writes_word, "float32"))
+    entropy = future["entropy"] - ops.sum(ops.exp(log_probs) * log_probs, axis=-1)
+    log_probs = log_probs + before[..., None] - after
+    return log_probs, {"entropy": entropy, "price": ops.broadcast_to(price, ops.shape(left))}
+
+
+# --- samples -------------------------------------------------------------------------------------
+
+
+def draws(seed: int, ids: Sequence[int], count: int) -> np.ndarray:
+    """Returns the `count` random numbers of a sentence, float32 in [0, 1).
+
+    The first ones are the same whatever `count` is.
+
+    Args:
+        seed: any whole number.
+        ids: the sentence.
+        count: one number for each token that is to be drawn.
+    """
+    content = ",".join(map(str, (seed, *ids)))
+    key = int.from_bytes(hashlib.sha256(content.encode()).digest()[:16])
+    numbers = np.random.Generator(np.random.Philox(key=key)).random(count)
+    return np.minimum(numbers.astype("float32"), _MOST)
+
+
+def choose(log_probs: Tensor, draw: Tensor, how: Sampling) -> Tensor:
+    """Returns the drawn tokens, int32 (B, K).
+
+    Args:
+        log_probs: float32 (B, K, V), up to a constant; -INF is never drawn.
+        draw: float32, broadcast to (B, K, 1): uniform in [0, 1).
+        how: see `Sampling`.
+    """
+    size = log_probs.shape[-1]
+    count = min(how.top_k, size) if how.top_k > 0 else size
+    # No temperature makes what is forbidden possible.
+    ids, logits = None, log_probs / how.temperature
+    logits = ops.where(log_probs > -INF / 2, logits, float("-inf"))
+    if count < size or how.top_p < 1:
+        logits, ids = ops.top_k(logits, count)  # the most probable first
+    probs = ops.softmax(logits, axis=-1)
+    if how.top_p < 1:
+        before = ops.cumsum(probs, axis=-1) - probs
+        probs = ops.where(before < how.top_p, probs, 0.0)
+    sums = ops.cumsum(probs, axis=-1)
+    reached = ops.logical_and(sums > draw * sums[..., -1:], probs > 0)
+    chosen = ops.argmax(ops.cast(reached, "int32"), axis=-1)
+    if ids is not None:
+        chosen = ops.take_along_axis(ids, chosen[..., None], axis=-1)[..., 0]
+    return ops.cast(chosen, "int32")
+
+
+def sampled(step_fn: StepFn, numbers: Tensor, how: Sampling) -> StepFn:
+    """Returns a step function that leaves one token to choose, which it has drawn.
+
+    As tensor2tensor's sample_with_temperature (layers/common_layers.py), with a nucleus besides
+    (Holtzman et al. 2020). One difference: tensor2tensor draws from one stream for a whole batch;
+    here every sentence has random numbers of its own, made of the seed and of the sentence itself,
+    so that its sample depends neither on its neighbours nor on its place in a file.
+
+    Args:
+        step_fn: returns log-probabilities (B, K, V), as the one that is returned does.
+        numbers: float32 (B, L), the random number of each step.
+        how: see `Sampling`.
+    """
+    last = ops.shape(numbers)[1] - 1
+
+    def step(ids: Tensor, parents: Tensor, step: Tensor, state: Any) -> tuple[Tensor, Any]:
+        log_probs, state = step_fn(ids, parents, step, state)
+        draw = ops.take(numbers, ops.minimum(step, last), axis=1)  # (B,)
+        chosen = choose(log_probs, draw[:, None, None], how)
+        tokens = ops.arange(log_probs.shape[-1], dtype="int32")
+        return ops.where(ops.equal(tokens, chosen[..., None]), log_probs, -INF), state
 
     return step

@@ -12,17 +12,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from t2t_repro.decoding.constraint import Constraint
 from t2t_repro.decoding.engine import Engine, Search, Sentences
-from t2t_repro.decoding.sampling import draws
 from t2t_repro.decoding.settings import (
     FILLER,
     LONGEST_INPUT,
     T2T_BATCH_SIZE,
-    Ability,
     DecodeHParams,
 )
-from t2t_repro.decoding.steering import Steering
+from t2t_repro.decoding.steering import Constraint, Steering, draws
 from t2t_repro.errors import UserError
 from t2t_repro.parsing.reader import TreeReader
 from t2t_repro.text.encoders import EOS_ID
@@ -46,7 +43,7 @@ class Hypothesis(NamedTuple):
     log_prob: float
     finished: bool
     token_scores: list[float] | None = None  # log-probabilities of the ids, then of the end
-    alignment: str | None = None  # as decoding/alignment.py says
+    alignment: str | None = None  # as decoding/pairs.py says
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the fields, less those that were not asked for."""
@@ -86,8 +83,11 @@ class Translator:
         self.settings = settings or DecodeHParams()
         self.t2t_exact, self.warn = t2t_exact, warn
         self.longest = self._longest_input()
-        asked = Ability.asked_by(self.settings)
-        engine.check(asked | ({Ability.T2T_EXACT} if t2t_exact else set()))
+        if beyond := [name for name in self.settings.changed() if name in engine.cannot]:
+            raise UserError(
+                "Expected decode hparams that the engine and the model can follow. Received: "
+                f"{', '.join(beyond)}. Leave it out, or take another engine or model."
+            )
         self._search = Search(
             self.settings.beam_size,
             self.settings.alpha,
@@ -105,11 +105,11 @@ class Translator:
 
     def encode(self, line: str, where: str = "The input") -> list[int]:
         """Returns the ids of a line, its end included; cut where it is too long."""
-        return self.cut([*self._encode("inputs", line, where), EOS_ID], where)
+        return self.cut([*self.ids_of("inputs", line, where), EOS_ID], where)
 
     def encode_prefix(self, line: str, where: str = "The input") -> list[int]:
         """Returns the ids that a translation is to begin with."""
-        ids, most = self._encode("targets", line, where), self.engine.learned_positions
+        ids, most = self.ids_of("targets", line, where), self.engine.learned_positions
         if most is not None and len(ids) >= most:
             raise UserError(
                 f"{where}: expected a beginning that leaves room in the {most} positions which the "
@@ -117,7 +117,8 @@ class Translator:
             )
         return ids
 
-    def _encode(self, side: str, line: str, where: str) -> list[int]:
+    def ids_of(self, side: str, line: str, where: str) -> list[int]:
+        """Returns the ids of a line of "inputs" or "targets", without an end."""
         try:
             return self.encoders[side].encode(line.strip())
         except (ValueError, KeyError) as error:

@@ -34,7 +34,7 @@ def check(request: DistillRequest, teacher: TrainedRun) -> None:
     decoding = DecodeRequest(
         decode_from_file="sources.txt", ensemble=request.ensemble or None, engine=request.engine
     )
-    decoding.check(settings, teacher.problem)
+    decoding.check(settings)
 
 
 def others(request: DistillRequest) -> list[TrainedRun]:

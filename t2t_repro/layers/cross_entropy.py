@@ -1,8 +1,14 @@
-"""Label-smoothed cross-entropy over real tokens (paper, section 5.4)."""
+"""Label-smoothed cross-entropy over real tokens (paper, section 5.4).
+
+Its kernels pass over the logits, the largest tensor of a step, seldom; each stands beside its plain
+form, and in `kernels.FORMS`.
+"""
+
+import math
 
 from keras import ops
 
-from t2t_repro.layers import loss_kernels
+from t2t_repro.layers import kernels
 from t2t_repro.layers.replicas import sum_over_replicas
 
 
@@ -23,7 +29,7 @@ def padded_cross_entropy(logits, labels, label_smoothing: float = 0.0, sample_we
         (sum float32 scalar, weight float32 scalar).
     """
     labels = ops.cast(labels, "int32")
-    loss = loss_kernels.cross_entropy(ops.cast(logits, "float32"), labels, label_smoothing)
+    loss = cross_entropy(ops.cast(logits, "float32"), labels, label_smoothing)
     weights = ops.cast(labels != 0, "float32")
     weighted = weights if sample_weight is None else weights * sample_weight
     return ops.sum(loss * weighted), ops.sum(weights)
@@ -54,19 +60,19 @@ def tied_cross_entropy(
     weights = None if sample_weight is None else ops.reshape(sample_weight, (-1,))
     if compiled:
         logits = ops.matmul(x, ops.transpose(table))
-        losses = loss_kernels.fused_cross_entropy(logits, labels, label_smoothing)
+        losses = fused_cross_entropy(logits, labels, label_smoothing)
         real = ops.cast(labels != 0, "float32")
         return ops.sum(losses * (real if weights is None else real * weights)), ops.sum(real)
     (real,) = ops.nonzero(labels != 0)
     x, labels = ops.take(x, real, axis=0), ops.take(labels, real)
-    losses = loss_kernels.linear_cross_entropy(x, table, labels, label_smoothing)
+    losses = linear_cross_entropy(x, table, labels, label_smoothing)
     if weights is not None:
         losses = losses * ops.take(weights, real)
     return ops.sum(losses), ops.cast(ops.shape(losses)[0], "float32")
 
 
 def divergence(first, second, labels, sample_weight=None):
-    """Returns the divergence of two passes (`loss_kernels.divergence`), summed over real tokens.
+    """Returns the divergence of two passes (`divergence_of_rows`), summed over real tokens.
 
     Args:
         first: logits (B, T, V).
@@ -77,7 +83,7 @@ def divergence(first, second, labels, sample_weight=None):
     Returns:
         (sum float32 scalar, weight float32 scalar).
     """
-    each = loss_kernels.divergence(ops.cast(first, "float32"), ops.cast(second, "float32"))
+    each = divergence_of_rows(ops.cast(first, "float32"), ops.cast(second, "float32"))
     weights = ops.cast(labels != 0, "float32")
     weighted = weights if sample_weight is None else weights * sample_weight
     return ops.sum(each * weighted), ops.sum(weights)
@@ -89,3 +95,229 @@ def mean_over_global_batch(total, weight):
     The replicas' results then add up to the loss of one replica with the whole batch.
     """
     return total / ops.maximum(sum_over_replicas(weight), 1.0)
+
+
+# --- divergence ----------------------------------------------------------------------------------
+
+
+def plain_divergence(first, second):
+    """Returns the mean of KL(p, q) and KL(q, p), p and q the softmaxes of two tensors of logits.
+
+    Args:
+        first: float32 (..., V).
+        second: float32 (..., V).
+
+    Returns:
+        float32 (...).
+    """
+    difference = ops.log_softmax(first) - ops.log_softmax(second)
+    return 0.5 * ops.sum((ops.softmax(first) - ops.softmax(second)) * difference, axis=-1)
+
+
+@kernels.instead_of(plain_divergence)
+def divergence_of_rows(first, second):
+    """Returns `plain_divergence`, with a gradient that passes fewer times over the logits."""
+
+    @ops.custom_gradient
+    def of_logits(first, second):
+        p, q = ops.softmax(first), ops.softmax(second)
+        moved = (_logsumexp(first, p) - _logsumexp(second, q))[..., None]
+        difference = first - second - moved  # log p - log q
+        forward = ops.sum(p * difference, axis=-1)
+        backward = -ops.sum(q * difference, axis=-1)
+
+        def gradient(*args, upstream=None):
+            rows = 0.5 * (args[0] if upstream is None else upstream)[..., None]
+            of_first = p * (difference - forward[..., None]) + (p - q)
+            of_second = (q - p) - q * (difference + backward[..., None])
+            return of_first * rows, of_second * rows
+
+        return 0.5 * (forward + backward), gradient
+
+    return of_logits(first, second)
+
+
+# --- cross-entropy -------------------------------------------------------------------------------
+
+
+def plain_cross_entropy(logits, labels, label_smoothing: float):
+    """Returns the label-smoothed loss of every position.
+
+    Args:
+        logits: (..., V), of which all but the kernel `fused_cross_entropy` expect float32.
+        labels: int32 (...).
+        label_smoothing: in [0, 1).
+
+    Returns:
+        float32 (...).
+    """
+    logits = ops.cast(logits, "float32")
+    confidence, low, entropy = _smoothed_target(label_smoothing, logits.shape[-1])
+    loss = ops.logsumexp(logits, axis=-1) - (confidence - low) * _of_label(logits, labels)
+    return loss - low * ops.sum(logits, axis=-1) - entropy
+
+
+@kernels.instead_of(plain_cross_entropy)
+def cross_entropy(logits, labels, label_smoothing: float):
+    """Returns `plain_cross_entropy`, whose gradient is the softmax less the target.
+
+    What autodiff would make of it passes some ten times more often over the logits, the largest
+    tensor of a step.
+    """
+    vocab_size = logits.shape[-1]
+    confidence, low, entropy = _smoothed_target(label_smoothing, vocab_size)
+
+    @ops.custom_gradient
+    def of_logits(logits):
+        softmax = ops.softmax(logits, axis=-1)
+        loss = _logsumexp(logits, softmax) - (confidence - low) * _of_label(logits, labels)
+        if low:
+            loss = loss - low * ops.sum(logits, axis=-1)
+
+        def gradient(*args, upstream=None):
+            upstream = args[0] if upstream is None else upstream
+            rows = ops.reshape(upstream, (-1,))
+            flat = ops.reshape(softmax, (-1, vocab_size))
+            label = ops.reshape(labels, (-1,))
+            of_label = (_of_label(flat, label) - confidence) * rows
+            flat = _with_label((flat - low) * rows[:, None], label, of_label)
+            return ops.reshape(flat, ops.shape(softmax))
+
+        return loss - entropy, gradient
+
+    return of_logits(logits)
+
+
+@kernels.instead_of(plain_cross_entropy)
+def fused_cross_entropy(logits, labels, label_smoothing: float):
+    """Returns `plain_cross_entropy` of logits of any dtype, for a compiler that joins operations.
+
+    What the gradient needs of the forward pass is the logits, as they are, and a number a row: in
+    XLA's hands no other array of their size, and no float32 copy of bfloat16 ones, need ever be.
+    Each operation by itself, as TensorFlow computes them, it takes twice as long as
+    `cross_entropy`.
+    """
+    vocab_size = logits.shape[-1]
+    confidence, low, entropy = _smoothed_target(label_smoothing, vocab_size)
+
+    @ops.custom_gradient
+    def of_logits(logits):
+        precise = ops.cast(logits, "float32")
+        normalizer = ops.logsumexp(precise, axis=-1)
+        loss = normalizer - (confidence - low) * ops.cast(_of_label(logits, labels), "float32")
+        if low:
+            loss = loss - low * ops.sum(precise, axis=-1)
+
+        def gradient(*args, upstream=None):
+            upstream = args[0] if upstream is None else upstream
+            is_label = ops.arange(vocab_size, dtype="int32") == labels[..., None]
+            softmax = ops.exp(ops.cast(logits, "float32") - normalizer[..., None])
+            of_logits = (softmax - ops.where(is_label, confidence, low)) * upstream[..., None]
+            return ops.cast(of_logits, logits.dtype)
+
+        return loss - entropy, gradient
+
+    return of_logits(logits)
+
+
+def plain_linear_cross_entropy(x, table, labels, label_smoothing: float):
+    """Returns the losses of the logits x table^T.
+
+    Args:
+        x: (M, D), M tokens.
+        table: (V, D), of x's dtype.
+        labels: int32 (M,).
+        label_smoothing: in [0, 1).
+
+    Returns:
+        float32 (M,).
+    """
+    logits = ops.cast(ops.matmul(x, ops.transpose(table)), "float32")
+    return plain_cross_entropy(logits, labels, label_smoothing)
+
+
+@kernels.instead_of(plain_linear_cross_entropy)
+def linear_cross_entropy(x, table, labels, label_smoothing: float):
+    """Returns `plain_linear_cross_entropy`, with as few passes over the logits as can be.
+
+    With P the softmax, Y the labels as one-hot rows and r the loss's gradient, the logits' gradient
+    is r (P - (confidence - low) Y - low). It is never made: all but P goes into the products'
+    results, which are smaller by far. Under less than float32 P - Y would lose its digits there,
+    and Y goes into P.
+    """
+    confidence, low, entropy = _smoothed_target(label_smoothing, table.shape[0])
+
+    @ops.custom_gradient
+    def of_products(x, table):
+        logits = ops.cast(ops.matmul(x, ops.transpose(table)), "float32")
+        softmax = ops.softmax(logits, axis=-1)
+        of_label = _of_label(logits, labels)
+        normalizer = _normalizer(logits, softmax, labels, of_label)
+        loss = normalizer - (confidence - low) * of_label - entropy
+        if low:
+            whole_table = kernels.sum_over_rows(ops.cast(table, "float32"))
+            loss = loss - low * ops.matmul(ops.cast(x, "float32"), whole_table)
+
+        def gradient(*args, upstream=None):
+            rows = ops.cast(args[0] if upstream is None else upstream, x.dtype)[:, None]
+            difference, scaled_x = softmax, x * rows
+            precise = difference.dtype == x.dtype
+            if not precise:
+                of_target = ops.exp(of_label - normalizer) - (confidence - low)
+                difference = ops.cast(_with_label(softmax, labels, of_target), x.dtype)
+            of_x = ops.matmul(difference, table)
+            # (D, V), then transposed: a fifth quicker than (V, D) at once
+            of_table = ops.matmul(ops.transpose(scaled_x), difference)
+            if low:
+                # added, not subtracted: TensorFlow adds a vector while it makes the product
+                of_x = of_x + ops.cast(-low * whole_table, x.dtype)
+                of_table = of_table + -low * kernels.sum_over_rows(scaled_x)[:, None]
+            of_table = ops.transpose(of_table)
+            if precise:
+                of_x = of_x - (confidence - low) * ops.take(table, labels, axis=0)
+                at, more = labels[:, None], (low - confidence) * scaled_x
+                of_table = ops.scatter_update(of_table, at, more, reduction="add")
+            return of_x * rows, of_table
+
+        return loss, gradient
+
+    return of_products(x, table)
+
+
+def _normalizer(logits, softmax, labels, of_label):
+    """Returns `_logsumexp` of logits (M, V), by their labels alone where that is precise."""
+    probability = _of_label(softmax, labels)
+    return ops.cond(
+        ops.all(probability > 1e-30),  # far from an underflow
+        lambda: of_label - ops.log(probability),
+        lambda: _logsumexp(logits, softmax),
+    )
+
+
+def _smoothed_target(label_smoothing: float, vocab_size: int) -> tuple[float, float, float]:
+    """Returns the target's probability of the label, of each other symbol, and its entropy."""
+    confidence = 1.0 - label_smoothing
+    low = label_smoothing / (vocab_size - 1)
+    entropy = -confidence * math.log(confidence)
+    if low:
+        entropy -= label_smoothing * math.log(low + 1e-20)
+    return confidence, low, entropy
+
+
+def _logsumexp(logits, softmax):
+    """Returns log(sum(exp(logits))) of logits (..., V) whose softmax is known: (...)."""
+    # From the largest logit, whose probability cannot underflow. There may be no rows at all, of
+    # which Keras takes no maximum without an initial value.
+    largest = ops.max(logits, axis=-1, initial=float("-inf"))
+    return largest - ops.log(ops.max(softmax, axis=-1, initial=0.0))
+
+
+def _of_label(values, labels):
+    """Picks from values (..., V) at labels (...): (...)."""
+    return ops.take_along_axis(values, labels[..., None], axis=-1)[..., 0]
+
+
+def _with_label(values, labels, of_label):
+    """Returns values (M, V) with of_label (M,) at labels (M,)."""
+    position = ops.arange(ops.shape(values)[0], dtype="int32")
+    return ops.scatter_update(values, ops.stack([position, labels], axis=-1), of_label)

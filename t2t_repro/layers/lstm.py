@@ -13,8 +13,8 @@ from keras import initializers, ops
 
 from t2t_repro.layers.dropout import Dropout
 from t2t_repro.layers.initialization import ByParts, FusedVariable, cloned, fused_kernel
+from t2t_repro.layers.kernels import pick
 from t2t_repro.layers.layer import Layer, build_all
-from t2t_repro.layers.picking import pick
 
 State = Any  # a tree of tensors (B, K, ...)
 

@@ -11,8 +11,8 @@ from keras import ops
 
 from t2t_repro.config import HParams
 from t2t_repro.layers.dilated_convolution import ConvolutionBlock, ResidualConvolutions
+from t2t_repro.layers.kernels import pick
 from t2t_repro.layers.layer import build_all
-from t2t_repro.layers.picking import pick
 from t2t_repro.models.parts import Parts
 from t2t_repro.models.sequence_model import SequenceModel
 from t2t_repro.registry import register_model

@@ -12,6 +12,7 @@ from keras import ops
 
 from t2t_repro.config import HParams
 from t2t_repro.layers.feed_forward import Dense
+from t2t_repro.layers.kernels import pick
 from t2t_repro.layers.layer import build_all
 from t2t_repro.layers.lstm import (
     LSTM,
@@ -21,7 +22,6 @@ from t2t_repro.layers.lstm import (
     LSTMStack,
     reverse,
 )
-from t2t_repro.layers.picking import pick
 from t2t_repro.models.parts import Parts
 from t2t_repro.models.sequence_model import SequenceModel
 from t2t_repro.registry import register_model

@@ -15,10 +15,10 @@ from t2t_repro.errors import UserError
 from t2t_repro.layers.attention import NO_WEIGHTS
 from t2t_repro.layers.cross_entropy import divergence, mean_over_global_batch
 from t2t_repro.layers.dropout import Dropout
+from t2t_repro.layers.kernels import pick
 from t2t_repro.layers.layer import build_all
 from t2t_repro.layers.mask import CAUSAL, CausalMask, Mask, of_padding
 from t2t_repro.layers.stacks import Stack
-from t2t_repro.models.ancestors import with_step
 from t2t_repro.models.guarded import as_batch
 from t2t_repro.models.parts import Parts
 from t2t_repro.models.sequence_model import SequenceModel
@@ -259,7 +259,7 @@ class Transformer(SequenceModel):
         x = self.targets_embedding(ops.reshape(ids, (-1, 1)))
         x = self.targets_position(x, start=step)
         x = ops.reshape(x, (batch, beams, self.hparams.hidden_size))
-        ancestors, mask = with_step(state["ancestors"], parents, step)
+        ancestors, mask = update_ancestry(state["ancestors"], parents, step)
         memory_mask = memory["real"][:, None, None, :]
         caches = []
         layers = zip(self.decoder.layers, state["caches"], memory["heads"], strict=True)
@@ -319,3 +319,23 @@ def _frozen(hparams: HParams) -> list[str]:
     *embeddings, encoder, decoder = PARTS
     of = {"embeddings": embeddings, "encoder": [encoder], "decoder": [decoder]}
     return [part for name in hparams.frozen for part in of[name]]
+
+
+def update_ancestry(ancestors, parents, step):
+    """Returns the ancestors at a step, and which slots are a beam's own past.
+
+    Args:
+        ancestors: int32 (B, K, L), the beam of each earlier step that a beam comes from.
+        parents: int32 (B, K), the beams of the step before which they continue.
+        step: int32 scalar.
+
+    Returns:
+        (int32 (B, K, L), bool (B, 1, K, L * K)): slot l * K + k is what beam k wrote at step l.
+    """
+    batch, beams, length = ops.shape(ancestors)
+    index = ops.arange(beams, dtype="int32")
+    moved = pick(ancestors, parents)
+    here = ops.equal(ops.arange(length, dtype="int32"), step)
+    ancestors = ops.where(here, index[:, None], moved)
+    own = ops.equal(ancestors[..., None], index)  # (B, K, L, K)
+    return ancestors, ops.reshape(own, (batch, 1, beams, length * beams))

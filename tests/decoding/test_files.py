@@ -1,14 +1,11 @@
-import errno
 import gzip
 import json
-import os
 import re
 import signal
 
 import pytest
 
-from t2t_repro import cli
-from t2t_repro.decoding import files, journal, translate
+from t2t_repro.decoding import files, translate
 from t2t_repro.decoding.decode import ModelEngine
 from t2t_repro.decoding.output_files import best_translations
 from t2t_repro.errors import Interrupted, UserError
@@ -26,8 +23,7 @@ def source(tmp_path):
 
 @pytest.fixture
 def windows(monkeypatch):
-    for module in (translate, files):
-        monkeypatch.setattr(module, "WINDOW", 3)
+    monkeypatch.setattr(translate, "WINDOW", 3)
 
 
 class Stop(Exception):
@@ -49,13 +45,18 @@ def stop_after(translator, batches, error=Stop):
     return translator
 
 
-def decoded(translator, source, folder, said=None, **options):
+def decoded(translator, source, folder, **options):
     """The bytes of both files."""
     paths = folder / "out.txt", folder / "out.jsonl"
-    report = (lambda text: None) if said is None else said.append
-    files.translate_file(translator, source, *paths, report=report, **options)
+    files.translate_file(translator, source, *paths, report=lambda text: None, **options)
     assert sorted(path.name for path in folder.iterdir()) == ["out.jsonl", "out.txt"]
     return [path.read_bytes() for path in paths]
+
+
+def lines_done(folder):
+    """How many lines are in what a decoding has left."""
+    left = folder / "out.txt.incomplete"
+    return left.read_bytes().count(b"\n") if left.exists() else 0
 
 
 @pytest.mark.parametrize(("batches", "done"), [(0, 0), (1, 0), (2, 3), (3, 6), (4, 6), (5, 9)])
@@ -67,11 +68,10 @@ def test_a_file_goes_on_behind_its_last_window(
     whole = decoded(translator(settings), source, tmp_path / "whole")
     with pytest.raises(Stop):
         decoded(stop_after(translator(settings), batches), source, tmp_path / "parts")
-    said = []
+    assert lines_done(tmp_path / "parts") == done
     assert bool(list((tmp_path / "parts").iterdir())) == bool(done)
-    assert decoded(translator(settings), source, tmp_path / "parts", said) == whole
-    assert said[0].startswith(f"Going on behind line {done} of 11" if done else "11 sentences")
-    assert said[-1].startswith(f"{11 - done} sentences in")
+    left = 6 - {0: 0, 3: 2, 6: 3, 9: 5}[done]  # batches behind what is done
+    assert decoded(stop_after(translator(settings), left), source, tmp_path / "parts") == whole
 
 
 def change_source(source, translator):
@@ -90,24 +90,18 @@ def change_weights(source, translator):
     return other
 
 
-@pytest.mark.parametrize(
-    ("change", "named"),
-    [(change_source, "source"), (change_settings, "alpha"), (change_weights, "weights")],
-)
-def test_remains_of_something_else_do_not_count(
-    translator, windows, source, tmp_path, change, named
-):
+@pytest.mark.parametrize("change", [change_source, change_settings, change_weights])
+def test_remains_of_something_else_do_not_count(translator, windows, source, tmp_path, change):
     with pytest.raises(Stop):
         decoded(stop_after(translator("batch_size=2"), 3), source, tmp_path / "parts")
-    said, variable = [], translator().engine.model.weights[0]
+    variable = translator().engine.model.weights[0]
     before = variable.numpy()
     other = change(source, translator)
     try:
         whole = decoded(other, source, tmp_path / "whole")
-        assert decoded(other, source, tmp_path / "parts", said) == whole
+        assert decoded(other, source, tmp_path / "parts") == whole
     finally:
         variable.assign(before)
-    assert f"made with another {named}. Beginning anew." in said[0]
 
 
 @pytest.mark.slow
@@ -124,39 +118,22 @@ def test_a_sampled_file_with_beginnings_goes_on_and_with_others_begins_anew(
     options = {"prefixes": begun, "as_json": True}
     whole = decoded(translator(settings), source, tmp_path / "whole", **options)
     assert whole[0] == whole[1] and whole[0].count(b"\n") == 11
-    for change, words, named in [
-        ({}, settings, ""),
-        ({"prefixes": other}, settings, "prefixes"),
-        ({"as_json": False}, settings, "output_format"),
-        ({}, f"{settings},sampling_seed=1", "sampling_seed"),
+    for change, words in [
+        ({}, settings),
+        ({"prefixes": other}, settings),
+        ({"as_json": False}, settings),
+        ({}, f"{settings},sampling_seed=1"),
     ]:
         with pytest.raises(Stop):
             decoded(stop_after(translator(settings), 2), source, tmp_path / "parts", **options)
-        said, options_now = [], options | change
-        found = decoded(translator(words), source, tmp_path / "parts", said, **options_now)
-        if named:
-            assert f"made with another {named}. Beginning anew." in said[0]
-            assert found == decoded(translator(words), source, tmp_path / "whole", **options_now)
-        else:
-            assert said[0] == "Going on behind line 6 of 11" and found == whole
-
-
-def test_what_ended_behind_the_last_line_is_ended_with_its_beginnings(
-    translator, windows, source, tmp_path, monkeypatch
-):
-    begun = tmp_path / "begun"
-    begun.write_text("w4\n" * 11)
-    whole = decoded(translator("batch_size=2"), source, tmp_path / "whole", prefixes=begun)
-    with monkeypatch.context() as patch, pytest.raises(Stop):
-        patch.setattr(journal.GrowingFiles, "finish", lambda self: (_ for _ in ()).throw(Stop))
-        decoded(translator("batch_size=2"), source, tmp_path / "parts", prefixes=begun)
-    again = decoded(translator("batch_size=2"), source, tmp_path / "parts", prefixes=begun)
-    assert again == whole
+        now = options | change
+        found = decoded(translator(words), source, tmp_path / "parts", **now)
+        assert found == decoded(translator(words), source, tmp_path / "whole", **now)
 
 
 def test_there_is_a_beginning_for_each_line(translator, source, tmp_path):
     (tmp_path / "begun").write_text("w4\n" * 10)
-    with pytest.raises(UserError, match="11"):
+    with pytest.raises(UserError):
         decoded(translator(), source, tmp_path / "parts", prefixes=tmp_path / "begun")
 
 
@@ -173,44 +150,13 @@ def test_the_repairs_of_trees_are_counted_on(translator, windows, source, tmp_pa
     assert vars(second) == vars(whole)
 
 
-def run(capsys, call):
-    """The exit code of `call` in a program, and its message."""
-    with pytest.raises(SystemExit) as stop:
-        cli.run("t2t-decoder", "", lambda f: None, lambda args: call(), [])
-    return stop.value.code, capsys.readouterr().err
-
-
-def test_interrupts_say_how_to_go_on(translator, windows, source, tmp_path, capsys):
-    def call(batches):
-        stopped = stop_after(translator(), batches, Interrupted(signal.SIGINT))
-        return lambda: files.translate_file(stopped, source, tmp_path / "out", report=str)
-
-    assert run(capsys, call(0))[0] == 130
-    code, said = run(capsys, call(2))
-    assert code == 130 and "line 6 of 11" in said
-    with pytest.raises(Interrupted) as stop:
-        call(1)()
-    assert stop.value.signum == signal.SIGINT
-
-
-def test_a_full_disk_loses_nothing(translator, windows, source, tmp_path, capsys, monkeypatch):
+def test_what_is_interrupted_goes_on(translator, windows, source, tmp_path):
     whole = decoded(translator(), source, tmp_path / "whole")
-    sync, calls = os.fsync, []
-
-    def full(descriptor):
-        calls.append(descriptor)
-        if len(calls) > 8:  # the journal; then three a window: two files and the journal
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        sync(descriptor)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "fsync", full)
-        code, message = run(capsys, lambda: decoded(translator(), source, tmp_path / "parts"))
-    assert code == 2
-    assert re.search("No space left on device: '.*out.jsonl'", message)
-    said = []
-    assert decoded(translator(), source, tmp_path / "parts", said) == whole
-    assert said[0] == "Going on behind line 6 of 11"
+    with pytest.raises(Interrupted):
+        stopped = stop_after(translator(), 2, Interrupted(signal.SIGINT))
+        decoded(stopped, source, tmp_path / "parts")
+    assert lines_done(tmp_path / "parts") == 6
+    assert decoded(translator(), source, tmp_path / "parts") == whole
 
 
 @pytest.mark.parametrize("ending", ["", ".gz"])
@@ -218,9 +164,9 @@ def test_files(translator, tmp_path, ending):
     lines = ["w5 w7", "", "w9\u2028w11\r", "w2 w2 w2"]
     source = tmp_path / f"in.txt{ending}"
     source.write_bytes((gzip.compress if ending else bytes)("\n".join(lines).encode()))
-    target, details, said = tmp_path / "new" / "out.txt", tmp_path / "out.jsonl", []
+    target, details = tmp_path / "new" / "out.txt", tmp_path / "out.jsonl"
     done = files.translate_file(
-        translator("return_beams=True"), source, target, details, report=said.append
+        translator("return_beams=True"), source, target, details, report=lambda text: None
     )
     written = target.read_text().split("\n")
     assert done == 4 and len(written) == 5 and written[1] == "\t\t\t" and written[4] == ""
@@ -229,14 +175,13 @@ def test_files(translator, tmp_path, ending):
     best = objects[0]["hypotheses"][0]
     assert set(best) == {"text", "ids", "score", "log_prob", "finished"}
     assert written[0].split("\t")[0] == best["text"]
-    assert re.fullmatch(r"4 sentences in [\d.]+ s, [\d,.]+ a second", said[-1])
     assert sorted(p.name for p in target.parent.iterdir()) == ["out.txt"]
 
 
 def test_a_file_that_is_not_whole_does_not_bear_its_name(translator, tmp_path):
     source, target = tmp_path / "in.txt", tmp_path / "out.txt"
     source.write_text("w5\nw7 x\n")
-    with pytest.raises(UserError, match="2"):
+    with pytest.raises(UserError):
         files.translate_file(translator(), source, target)
     assert not target.exists()
 
@@ -280,5 +225,5 @@ def test_num_samples_of_a_file_are_its_first_lines(translator, tmp_path):
 
 def test_an_empty_file(translator, tmp_path):
     (tmp_path / "in.txt").touch()
-    with pytest.raises(UserError, match="in.txt"):
+    with pytest.raises(UserError):
         files.translate_file(translator(), tmp_path / "in.txt", tmp_path / "out.txt")

@@ -5,15 +5,8 @@ import threading
 import time
 import types
 
-from t2t_repro.decoding.decode import ModelEngine
-from t2t_repro.decoding.request import ENGINES
-from t2t_repro.decoding.settings import Ability, DecodeHParams
-from t2t_repro.export import ctranslate2, engines
-
-
-def test_the_model_itself_can_do_all_and_ctranslate2_search():
-    assert ENGINES["tensorflow"] == ModelEngine.abilities == set(Ability)
-    assert ENGINES["ctranslate2"] == ctranslate2.CTranslate2Engine.abilities == set()
+from t2t_repro.decoding.settings import DecodeHParams
+from t2t_repro.export import engines
 
 
 def test_who_decodes_beside_another_waits_for_the_model_that_it_writes(tmp_path, monkeypatch):

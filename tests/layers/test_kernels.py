@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_repro.layers import kernels, loss_kernels, picking  # noqa: F401, FORMS has theirs
+from t2t_repro.layers import cross_entropy, kernels  # noqa: F401, FORMS has theirs
 from t2t_repro.layers.feed_forward import Dense
 
 D, M, V = 7, 5, 11
@@ -28,7 +28,7 @@ INPUTS = {  # a kernel's name: what is differentiated by, and the other argument
     "flat_product": [((normal(2, 3, D), normal(D, 13)), ()), ((normal(M, D), normal(D, 13)), ())],
     "sum_over_rows": [((normal(2, 3, D),), ())],
     "layer_norm": [((normal(2, 3, D), normal(D) + 2, normal(D + 2)[:D]), (1e-6,))],
-    "divergence": [((normal(2, M, V) * 3, normal(2, M, V + 1)[..., 1:]), ())],
+    "divergence_of_rows": [((normal(2, M, V) * 3, normal(2, M, V + 1)[..., 1:]), ())],
     "cross_entropy": [((normal(M, V) * 3,), (LABELS, s)) for s in (0.0, 0.2)],
     "fused_cross_entropy": [((normal(M, V) * 3,), (LABELS, s)) for s in (0.0, 0.2)],
     "linear_cross_entropy": [  # 50: the probabilities of labels underflow
@@ -94,7 +94,7 @@ def test_a_flat_product_of_no_tokens_has_the_rows_of_its_batch():
 def test_what_is_picked_is_picked_sentence_by_sentence(kind):
     index = np.array([[4, 0], [1, 1], [2, 3]], "int32")
     x = (normal(3, 5, 2) * 2).astype(kind)
-    for form in (picking.plain_pick, picking.pick):
+    for form in kernels.FORMS["pick"]:
         got = tf.function(form)(x, index)
         np.testing.assert_array_equal(got, x[np.arange(3)[:, None], index])
 
