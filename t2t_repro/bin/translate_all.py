@@ -36,7 +36,6 @@ from t2t_repro.files import INCOMPLETE, appearing, check_file, sha256, write_tex
 from t2t_repro.problem import OutputType
 from t2t_repro.runs import TrainedRun, trained_run
 from t2t_repro.scoring.files import StepFile, files_by_step, score_files
-from t2t_repro.text import raw
 from t2t_repro.views import scores as view
 
 _SETTINGS = "settings.json"  # what the translations in a folder were made with
@@ -82,7 +81,6 @@ def main(args: flags.FlagValues) -> None:
     for name, path in {"--source": args.source, "--reference": args.reference}.items():
         if path is not None:
             check_file(name, path)
-    raw.check_lines(args.source)
     run = trained_run(**cli.run_flags(args, "model_dir"))
     request, results = cli.request(args, TranslateAllRequest), []
     for file, scores in translate_all(run, request):

@@ -1,8 +1,6 @@
 """The paper's layers for a model of one's own: plain arguments, boolean and implicit masks."""
 
-from collections.abc import Sequence
-
-from keras import activations, initializers, ops
+from keras import activations, initializers
 
 from t2t_repro.layers.attention import CrossAttention, SelfAttention
 from t2t_repro.layers.feed_forward import FeedForward
@@ -90,13 +88,6 @@ class Block(Layer):
         cross = self.attention(CrossAttention, depth, "encdec_attention")
         return DecoderSublayers(own, cross, self.ffn(), name="layer", dtype=self.dtype_policy)
 
-    def named_weights(self, names: Sequence[str], *inputs, **masks) -> dict:
-        """Returns the weights of attention, by their names, of a layer that has its variables."""
-        # By calls of the layer itself, which Keras tells of masks and saves with a model, one for
-        # each: it takes no other number of outputs. The sum has no mask, as pairs have none.
-        given = {name: mask for name, mask in masks.items() if mask is not None}
-        return {name: ops.add(self(*inputs, **given, weights_of=name), 0.0) for name in names}
-
 
 class EncoderLayer(Block):
     """One layer of the encoder: self-attention, then feed-forward (paper, section 3.1).
@@ -142,7 +133,6 @@ class EncoderLayer(Block):
         use_causal_mask=False,
         x_mask=None,
         training=False,
-        weights_of=None,
     ):
         """Maps (B, S, D) to (B, S, D).
 
@@ -154,21 +144,18 @@ class EncoderLayer(Block):
             use_causal_mask: whether nobody looks ahead.
             x_mask: `mask`, where Keras gives it beside an attention_mask.
             training: whether dropout is on.
-            weights_of: an entry of `attention_weights`, which is returned in their place; a `call`
-                of a subclass has to take it, too.
         """
         seen = joined(attention_mask, x_mask if mask is None else mask, use_causal_mask)
-        outputs, weights = self.layer(x, attention_mask=seen, training=training)
-        return outputs if weights_of is None else weights[weights_of]
+        return self.layer(x, attention_mask=seen, training=training)[0]
 
     def attention_weights(self, x, mask=None, attention_mask=None, use_causal_mask=False) -> dict:
         """Returns {"self_attention": float32 (B, N, S, S)} of a layer that has its variables.
 
         Args:
-            x, mask, attention_mask, use_causal_mask: as `call`'s.
+            x, mask, attention_mask, use_causal_mask: as `call`'s; Keras's own mask is not known.
         """
-        masks = {"mask": mask, "attention_mask": attention_mask, "use_causal_mask": use_causal_mask}
-        return self.named_weights(["self_attention"], x, **masks)
+        seen = joined(attention_mask, mask, use_causal_mask)
+        return self.layer(x, attention_mask=seen)[1]
 
 
 class DecoderLayer(Block):
@@ -204,7 +191,6 @@ class DecoderLayer(Block):
         attention_mask=None,
         use_causal_mask=True,
         training=False,
-        weights_of=None,
     ):
         """Maps (B, T, D) to (B, T, D).
 
@@ -217,14 +203,9 @@ class DecoderLayer(Block):
                 its own sequence.
             use_causal_mask: whether nobody looks ahead.
             training: whether dropout is on.
-            weights_of: an entry of `attention_weights`, which is returned in their place.
         """
-        masks = {
-            "attention_mask": joined(attention_mask, x_mask, use_causal_mask),
-            "memory_mask": joined(padding=memory_mask),
-        }
-        outputs, weights = self.layer(x, memory=memory, **masks, training=training)
-        return outputs if weights_of is None else weights[weights_of]
+        masks = self._masks(x_mask, memory_mask, attention_mask, use_causal_mask)
+        return self.layer(x, memory=memory, **masks, training=training)[0]
 
     def attention_weights(
         self,
@@ -238,11 +219,15 @@ class DecoderLayer(Block):
         """Returns the weights of a layer that has its variables.
 
         Args:
-            x, memory, x_mask, memory_mask, attention_mask, use_causal_mask: as `call`'s.
+            x, memory, x_mask, memory_mask, attention_mask, use_causal_mask: as `call`'s; Keras's
+                own masks are not known.
 
         Returns:
             {"self_attention": float32 (B, N, T, T), "encdec_attention": float32 (B, N, T, S)}.
         """
-        masks = {"x_mask": x_mask, "memory_mask": memory_mask, "attention_mask": attention_mask}
-        masks["use_causal_mask"] = use_causal_mask
-        return self.named_weights(["self_attention", "encdec_attention"], x, memory, **masks)
+        masks = self._masks(x_mask, memory_mask, attention_mask, use_causal_mask)
+        return self.layer(x, memory=memory, **masks)[1]
+
+    def _masks(self, x_mask, memory_mask, attention_mask, use_causal_mask) -> dict:
+        own = joined(attention_mask, x_mask, use_causal_mask)
+        return {"attention_mask": own, "memory_mask": joined(padding=memory_mask)}

@@ -3,7 +3,6 @@
 import keras
 
 from t2t_repro.config import HParams
-from t2t_repro.errors import UserError
 from t2t_repro.layers import attention_score
 from t2t_repro.layers.attention import CrossAttention, SelfAttention
 from t2t_repro.layers.attention_score import AttentionScore
@@ -43,9 +42,6 @@ class Parts:
             inputs_vocab_size: ids of the inputs.
             targets_vocab_size: ids of the targets.
             softmax_depth: the width of what the softmax reads; 0: hidden_size.
-
-        Raises:
-            UserError: if one table is to be embedding and softmax, of two widths.
         """
         hp = self.hp
         scale = hp.hidden_size**0.5 if hp.multiply_embedding_mode == "sqrt_depth" else 1.0
@@ -60,15 +56,10 @@ class Parts:
         else:
             inputs = table(inputs_vocab_size, "input_emb")
             targets = table(targets_vocab_size, "target_emb")
+        if one.softmax:
+            return inputs, targets, targets
         depth = softmax_depth or hp.hidden_size
-        if not one.softmax:
-            return inputs, targets, table(targets_vocab_size, "softmax", depth)
-        if depth != hp.hidden_size:
-            raise UserError(
-                "Expected shared_embedding_and_softmax_weights=False, or a softmax as wide as the "
-                f"embedding. Received: {depth}, and hidden_size={hp.hidden_size}."
-            )
-        return inputs, targets, targets
+        return inputs, targets, table(targets_vocab_size, "softmax", depth)
 
     def word_dropout(self, side: str) -> Dropout:
         """Returns what drops whole embeddings of one side, "inputs" or "targets".

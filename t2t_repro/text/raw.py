@@ -4,7 +4,6 @@ import codecs
 import contextlib
 import functools
 import gzip
-import itertools
 import os
 import pathlib
 import re
@@ -111,21 +110,6 @@ def lines(path: str | os.PathLike) -> Iterator[str]:
                 "it: iconv -f WINDOWS-1252 -t UTF-8."
             ) from error
         yield text.removesuffix("\n").removesuffix("\r")
-
-
-def check_lines(path: str | os.PathLike, most: int | None = None) -> None:
-    """Reads a file for its faults alone; a pipe, which can be read but once, passes.
-
-    Args:
-        path: the file.
-        most: look at so many lines; None: at all.
-
-    Raises:
-        UserError: as `lines`, and if there is no line.
-    """
-    if os.path.isfile(path) and most != 0:
-        if not sum(1 for _ in itertools.islice(lines(path), most)):
-            raise UserError(f"Expected sentences in {os.fspath(path)}. Received: an empty file.")
 
 
 def one_line(text: str, path: str | os.PathLike, number: int) -> str:

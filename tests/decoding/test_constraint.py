@@ -120,23 +120,6 @@ def test_a_beam_does_not_prefer_those_who_put_the_words_off(constraint, monkeypa
     assert scores.sum() > before.sum() + 20
 
 
-def test_the_depth_is_limited(constraint):
-    constraint.DEPTH = 3
-    chain = Chain(1, seed=0)
-    chain.table[:, :, 3] += 50  # S, always
-    ids, _ = run(constraint, chain, [2], 4, 20)
-    assert [TOKENS[i] for i in ids[0][0][:4]][:3] == ["S", "S", "S"]
-    assert ids[0][0][3] in (7, 8, 9)
-
-
-def test_no_more_than_six_phrases_open_in_a_row(constraint):
-    chain = Chain(1, seed=0)
-    chain.table[:, :, 5] += 50  # NP, always
-    ids, _ = run(constraint, chain, [2], 1, 60)
-    assert ids[0][0][:6] == [5] * 6 and ids[0][0][6] in (7, 8, 9)
-    assert ids[0][0][7:13] == [5] * 6 and 1 in ids[0][0]
-
-
 def test_decoding_with_a_model_obeys_it_for_each_sentence(base):
     """Among the 37 ids of the trained model, 5 opens what 6 closes, and 7 what 8 closes."""
     tokens = [f"t{i}" for i in range(37)]

@@ -40,17 +40,6 @@ def test_a_batch_equals_its_sentences_one_by_one(base, beam_size, monkeypatch):
         np.testing.assert_allclose(scores[b], one_scores[0], atol=1e-4)
 
 
-def test_sentences_that_stop_together_go_on_behind_limits_of_their_own(base, monkeypatch):
-    inputs, limits = mixed_inputs(5, 9, seed=1), np.array([2, 11, 3, 14, 5])
-    found = []
-    for stretch in (16, 2):  # all steps in one; several, between which sentences could leave
-        monkeypatch.setattr(graph_search, "STRETCH", stretch)
-        search = Search(top_beams=4, per_sentence=False)
-        found.append(ModelEngine(base.model).decode(Sentences(inputs, limits), search))
-    np.testing.assert_array_equal(found[0][0], found[1][0])
-    np.testing.assert_allclose(found[0][1], found[1][1], atol=1e-5)
-
-
 @pytest.mark.slow
 def test_a_forced_length_goes_on_behind_the_end(base, monkeypatch):
     """Each sentence's ids are the argmax of the model's own logits up to its limit."""
@@ -131,44 +120,6 @@ def test_who_stops_waits_for_no_batch_that_was_not_begun(base, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         list(engine.decode_all(batches))
     assert len(begun) < 10
-
-
-def test_devices_get_whole_batches_and_share_one_that_is_large(base, monkeypatch):
-    """Each device traces the search for itself, so that few rows are not worth a second one."""
-    engine, searched = ModelEngine(base.model, 2), []
-    engine._devices = ("a", "b")
-
-    def search(sentences, search, device):
-        searched.append((len(sentences), device))
-        time.sleep(0.05)  # the other has time to begin
-        rows = len(sentences), search.top_beams
-        return np.zeros((*rows, 1), "int32"), np.zeros(rows, "float32")
-
-    def batch(rows):
-        return Sentences(np.ones((rows, 3), "int32"), [2] * rows)
-
-    monkeypatch.setattr(engine, "_searched", search)
-    for rows, beams, parts in ((8, 4, [8]), (31, 4, [31]), (33, 4, [16, 17]), (40, 1, [40])):
-        ids, _ = engine.decode(batch(rows), Search(beams))
-        assert len(ids) == rows and sorted(some for some, _ in searched) == parts
-        assert len({device for _, device in searched}) == len(parts)
-        searched.clear()
-    list(engine.decode_all([batch(rows) for rows in (5, 6, 7)], Search(4)))
-    assert sorted(some for some, _ in searched) == [5, 6, 7]
-    assert {device for _, device in searched} == {"a", "b"}
-    searched.clear()
-    list(engine.decode_all([batch(64)], Search(4)))
-    assert searched == [(32, "a"), (32, "b")] or searched == [(32, "b"), (32, "a")]
-
-
-def test_padding_does_not_matter_under_limits_of_ones_own(base):
-    inputs = base.inputs
-    limits = (inputs != 0).sum(axis=1) + 5
-    padded = np.pad(inputs, ((0, 0), (0, 13)))
-    plain = base.engine.decode(Sentences(inputs, limits))
-    more = base.engine.decode(Sentences(padded, limits))
-    np.testing.assert_array_equal(plain[0], more[0])
-    np.testing.assert_allclose(plain[1], more[1], atol=1e-4)
 
 
 def test_the_limit_is_the_padded_length_and_decode_length():

@@ -14,11 +14,8 @@ from t2t_repro.decoding.decode import decode
 from t2t_repro.models.build import model_for
 from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.training import checkpoints
-from t2t_repro.training.best import KeepBest
-from t2t_repro.training.early_stopping import EarlyStopping
 from t2t_repro.training.experiment import Experiment
 from t2t_repro.training.request import Plan, TrainRequest
-from t2t_repro.training.state import read_ranking
 from tests.decoding.doubled import Doubled
 
 
@@ -104,21 +101,3 @@ def test_a_run_has_it_and_is_the_same_without_and_after_a_stop(make, monkeypatch
         for array, value in ends[0].items():
             for other in ends[1:]:
                 np.testing.assert_array_equal(value, other[array], array)
-
-
-@pytest.mark.slow
-def test_best_and_early_stopping_go_by_it_in_a_run_that_had_it_not(make, monkeypatch):
-    Experiment(make("run", steps=2, decoded=False)).run()
-    scores = iter([7.5, 6.5, 5.5, 8.5])
-    monkeypatch.setattr(dev_bleu.SacreBleu, "score", lambda self, hypotheses: next(scores))
-    judges = {
-        "keep_best": KeepBest(count=1, metric="bleu"),
-        "early_stopping": EarlyStopping(steps=4, metric="bleu"),
-    }
-    request = make("run", steps=10, **judges)
-    Experiment(request).run()
-    best = checkpoints.find(request.run.path / "best")
-    assert best.name == "ckpt-2"
-    said = {(entry.split, entry.sample) for entry in read_ranking(best.parent).ranking}
-    assert said == {("dev", rows(request)[-1]["sample"])}
-    assert [row.get("bleu") for row in rows(request)] == [None, 7.5, 6.5, 5.5]

@@ -178,14 +178,6 @@ def test_files(translator, tmp_path, ending):
     assert sorted(p.name for p in target.parent.iterdir()) == ["out.txt"]
 
 
-def test_a_file_that_is_not_whole_does_not_bear_its_name(translator, tmp_path):
-    source, target = tmp_path / "in.txt", tmp_path / "out.txt"
-    source.write_text("w5\nw7 x\n")
-    with pytest.raises(UserError):
-        files.translate_file(translator(), source, target)
-    assert not target.exists()
-
-
 def test_examples(translator, tmp_path):
     examples = [{"inputs": [5, 7, 1], "targets": [9, 1]}, {"inputs": [11, 1], "targets": [2, 1]}]
     target = tmp_path / "a.b.decodes"
@@ -221,9 +213,3 @@ def test_num_samples_of_a_file_are_its_first_lines(translator, tmp_path):
     some = translator("num_samples=2")
     assert files.translate_file(some, source, target, report=lambda text: None) == 2
     assert target.read_text().splitlines() == whole[:2]
-
-
-def test_an_empty_file(translator, tmp_path):
-    (tmp_path / "in.txt").touch()
-    with pytest.raises(UserError):
-        files.translate_file(translator(), tmp_path / "in.txt", tmp_path / "out.txt")

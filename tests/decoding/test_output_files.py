@@ -40,12 +40,6 @@ def test_the_best_translations_of_a_file(tmp_path):
         assert list(output_files.best_translations(tmp_path / "out", of)) == lines
 
 
-def test_examples_have_both_sides_beside_their_translations_but_on_a_stream():
-    beside = {"inputs": "a.b.inputs", "targets": "a.b.targets"}
-    assert output_files.sides("a.b.decodes") == beside
-    assert output_files.sides("/dev/stdout") == {}
-
-
 @pytest.mark.parametrize(
     "outputs, beside",
     [

@@ -2,11 +2,7 @@ import json
 import subprocess
 import sys
 
-import keras
-import numpy as np
 import pytest
-
-from t2t_repro.decoding.program import Program
 
 _SHARE = """
 import json, sys
@@ -28,15 +24,3 @@ def test_searches_leave_each_other_room(rows, cores, searches, threads):
     command = [sys.executable, "-c", _SHARE, str(rows), str(cores)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert json.loads(done.stdout) == [searches, threads, 1]
-
-
-def test_several_programs_are_no_function_that_is_traced_again_and_again(caplog):
-    """TensorFlow counts the traces of what has the same code, and warns of five."""
-
-    class More(Program):
-        def call(self, data):
-            return data["x"] + 1
-
-    for number in range(7):
-        assert int(More(keras.Model()).run({"x": np.full(2, number)})[0]) == number + 1
-    assert "retracing" not in caplog.text

@@ -8,11 +8,10 @@ import pytest
 from t2t_repro.decoding import pairs as pairs_module
 from t2t_repro.decoding import score as score_module
 from t2t_repro.decoding.decode import ModelEngine, decode
-from t2t_repro.decoding.pairs import batches, words_of
+from t2t_repro.decoding.pairs import batches
 from t2t_repro.decoding.score import score_file, score_pairs
 from t2t_repro.decoding.translate import Translator
 from t2t_repro.errors import UserError
-from t2t_repro.text.encoders import ByteTextEncoder
 
 
 def unpadded(row):
@@ -64,12 +63,6 @@ def test_neighbours_and_padding_do_not_matter(base, pairs, monkeypatch):
     for one, other, third in zip(together, apart, fixed, strict=True):
         np.testing.assert_allclose(one.log_prob, other.log_prob, atol=2e-5)
         np.testing.assert_allclose(one.log_prob, third.log_prob, atol=2e-5)
-
-
-def test_a_batch_of_one_where_nothing_fits_and_an_empty_list(base):
-    long = ([3] * 20 + [1], [4] * 3000 + [1])
-    assert list(batches([0, 1], [long, long])) == [[0], [1]]
-    assert score_pairs(base.engine, []) == []
 
 
 def test_learned_positions_are_not_overrun(trained, translator, tmp_path):
@@ -129,8 +122,3 @@ def test_each_token_is_aligned_to_what_it_looks_at(base):
     for link, looked in zip(links, looks, strict=False):
         assert link == " ".join(f"{i}-{j}" for i, j in sorted(zip(looked, range(9), strict=False)))
     assert links[2:] == ["", ""]
-
-
-def test_the_tokens_of_a_word_are_one():
-    encoder = ByteTextEncoder()
-    assert words_of(encoder, encoder.encode("ab c  def")) == [0, 0, 0, 1, 1, 1, 2, 2, 2]

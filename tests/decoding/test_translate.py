@@ -116,23 +116,6 @@ def test_a_beginning_needs_words_of_the_vocabulary_and_room(trained, translator)
         list(made.translate_lines(["w5"], prefixes=["w5 " * one.hparams.max_length]))
 
 
-def test_batches_are_bounded_in_sentences_tokens_and_hypotheses(translator, monkeypatch):
-    monkeypatch.setattr(translate, "BATCH_TOKENS", 40)
-    sentences = [[3] * n for n in (50, 30, 10, 9, 8, 8, 7, 1)]
-    batches = translator()._batches(list(range(8)), sentences)
-    assert list(batches) == [[0], [1], [2, 3, 4, 5], [6, 7]]
-    assert [len(b) for b in translator("batch_size=3")._batches(list(range(8)), sentences)] == [
-        3,
-        3,
-        2,
-    ]
-    # And in hypotheses: a wide beam searches for few sentences at once.
-    monkeypatch.setattr(translate, "BATCH_HYPOTHESES", 12)
-    sizes = [len(batch) for batch in translator("beam_size=5")._batches(list(range(8)), sentences)]
-    assert sizes == [1, 1, 2, 2, 2]
-    assert len(list(translator("beam_size=13")._batches(list(range(8)), sentences))) == 8
-
-
 def test_empty_lines_stay_empty(translator):
     results = list(translator("return_beams=True").translate_lines(["", "w5 w7", " \t "]))
     assert [len(r) for r in results] == [1, 4, 1]
@@ -147,11 +130,6 @@ def test_long_inputs_are_cut_with_a_warning(translator):
     assert same == other
     assert len(warnings) == 1 and warnings[0].startswith("Line 2 has 5 tokens; 4 of them are")
     assert translator().longest == 1024 and translator(t2t_exact=True).longest is None
-
-
-def test_learned_positions_bound_the_input(trained, translator):
-    one = trained("learned_positions")
-    assert Translator(one.engine, translator().encoders).longest == one.hparams.max_length
 
 
 def test_scores_and_ends_of_hypotheses(translator):
@@ -195,12 +173,6 @@ def test_format(translator):
     scored = translator("return_beams=1,write_beam_scores=1,beam_size=2")
     assert scored.format(hypotheses[1:3]) == "a1 b c\t-0.33\ta2 b c\t-0.67"
     assert scored.format([Hypothesis("", [], 0.0, 0.0, True)]) == "\t0.00\t\t0.00"
-
-
-def test_identity_output(translator):
-    ids = next(iter(translator().translate_lines(["w5 w7"])))[0].ids
-    text = next(iter(translator("identity_output=True").translate_lines(["w5 w7"])))[0].text
-    assert text == " ".join(map(str, ids)) and ids
 
 
 def test_what_follows_the_end_is_written_on_request(base, translator):

@@ -49,37 +49,28 @@ def test_a_segment_sees_itself():
     assert mask[1, 0].tolist() == [[1, 0, 1, 0], [1, 0, 1, 0], [0, 0, 0, 1]]
 
 
-def test_self_attention():
-    layer = SelfAttention(N, 6, 9)
-    x = data(T)
-    y, weights = layer(x, attention_mask=CAUSAL)
-    fused, output = (np.asarray(w) for w in layer.get_weights())
+def test_attention_is_the_papers_equation():
+    x, memory, back = data(T), data(S), np.broadcast_to(np.tri(T, dtype=bool), (B, T, T))
+    own = SelfAttention(N, 6, 9)
+    y, weights = own(x, attention_mask=CAUSAL)
+    fused, output = own.get_weights()
     kernels = [*np.split(fused, [6, 12], axis=1), output]
-    mask = np.broadcast_to(np.tril(np.ones((T, T), bool)), (B, T, T))
-    np.testing.assert_allclose(y, naive(x, x, x, kernels, mask), atol=1e-5)
+    np.testing.assert_allclose(y, naive(x, x, x, kernels, back), atol=1e-5)
     np.testing.assert_allclose(np.sum(weights, -1), 1, rtol=1e-5)
 
-
-def test_cross_attention():
-    layer = CrossAttention(N, 6, 9)
-    x, memory = data(T), data(S)
-    real = np.arange(S)[None] < np.array([[S], [4]])
-    y, _ = layer(x, memory=memory, attention_mask=of_padding(real))
-    query, fused, output = (np.asarray(w) for w in layer.get_weights())
+    cross, real = CrossAttention(N, 6, 9), np.arange(S)[None] < np.array([[S], [4]])
+    y, _ = cross(x, memory=memory, attention_mask=of_padding(real))
+    query, fused, output = cross.get_weights()
     kernels = [query, *np.split(fused, [6], axis=1), output]
     mask = np.broadcast_to(real[:, None], (B, T, S))
     np.testing.assert_allclose(y, naive(x, memory, memory, kernels, mask), atol=1e-5)
 
-
-def test_relative_attention():
-    layer = RelativeSelfAttention(2, N, 6, 9)
-    x = data(T)
-    y, _ = layer(x, attention_mask=CAUSAL)
-    fused, output, keys, values = (np.asarray(w) for w in layer.get_weights())
+    relative = RelativeSelfAttention(2, N, 6, 9)
+    y, _ = relative(x, attention_mask=CAUSAL)
+    fused, output, *tables = relative.get_weights()
     kernels = [*np.split(fused, [6, 12], axis=1), output]
-    mask = np.broadcast_to(np.tril(np.ones((T, T), bool)), (B, T, T))
-    relative = [{d: table[np.clip(d, -2, 2) + 2] for d in range(-T, T)} for table in (keys, values)]
-    np.testing.assert_allclose(y, naive(x, x, x, kernels, mask, relative), atol=1e-5)
+    near = [{d: table[np.clip(d, -2, 2) + 2] for d in range(-T, T)} for table in tables]
+    np.testing.assert_allclose(y, naive(x, x, x, kernels, back, near), atol=1e-5)
 
 
 @pytest.mark.parametrize(

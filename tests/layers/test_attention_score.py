@@ -1,6 +1,5 @@
 """Each score is its formula, and its gradients are those that the backend derives."""
 
-import json
 import math
 
 import keras
@@ -55,22 +54,3 @@ def test_its_gradients_are_those_of_its_logits(name):
     of_q, of_k, of_variables = score.gradients(q, k, variables, upstream)
     for got, wanted in zip([of_q, of_k, *of_variables], expected, strict=True):
         np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-5)
-
-
-def test_every_heads_kernel_is_drawn_as_a_matrix_of_its_own():
-    score = attention_score.Additive()
-    score.build((None, 4, None, 100))
-    for kernel, fans in ((score.query_kernel, 200), (score.key_kernel, 200), (score.vector, 101)):
-        assert kernel.axis == 1 and len(kernel.sizes) == 4
-        assert np.abs(kernel).max() <= math.sqrt(6 / fans)
-        assert np.abs(kernel).max() > 0.9 * math.sqrt(6 / fans)
-    assert not np.allclose(score.query_kernel, score.key_kernel)
-
-
-def test_a_score_is_made_of_a_name_a_configuration_or_itself():
-    additive = attention_score.get("additive", "orthogonal")
-    assert attention_score.get(additive) is additive
-    config = json.loads(json.dumps(keras.saving.serialize_keras_object(additive)))
-    again = attention_score.get(config)
-    assert type(again) is attention_score.Additive
-    assert isinstance(again.kernel_initializer, keras.initializers.Orthogonal)

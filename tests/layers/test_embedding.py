@@ -30,10 +30,3 @@ def test_logits_have_the_mask_of_their_vectors(layer):
     np.testing.assert_array_equal(mask_of(layer(layer(IDS), reverse=True)), REAL)
     symbol = layer(keras.Input((None,), dtype="int32"))
     assert mask_of(layer(symbol, reverse=True)).shape == (None, None)
-
-
-def test_ids_are_ids_though_they_are_floats_and_as_many_as_a_vector_is_wide(layer):
-    ids = np.zeros((B, D), "float32")
-    ids[:, :3] = 4.0
-    np.testing.assert_array_equal(mask_of(layer(ids)), ids != 0)
-    assert mask_of(layer(keras.Input((D,)))).shape == (None, D)

@@ -5,13 +5,11 @@ import pathlib
 import subprocess
 import sys
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from t2t_repro.layers import cross_entropy, kernels  # noqa: F401, FORMS has theirs
-from t2t_repro.layers.feed_forward import Dense
 
 D, M, V = 7, 5, 11
 
@@ -97,23 +95,6 @@ def test_what_is_picked_is_picked_sentence_by_sentence(kind):
     for form in kernels.FORMS["pick"]:
         got = tf.function(form)(x, index)
         np.testing.assert_array_equal(got, x[np.arange(3)[:, None], index])
-
-
-def test_dense_trains_as_keras_dense():
-    x = tf.constant(normal(2, 3, D))
-    ours, theirs = Dense(5, activation="relu"), keras.layers.Dense(5, activation="relu")
-    for layer in (ours, theirs):
-        layer.build(x.shape)
-    ours.bias.assign(normal(5))
-    theirs.set_weights(ours.get_weights())
-    gradients = []
-    for layer in (ours, theirs):
-        with tf.GradientTape() as tape:
-            y = layer(x, training=True)
-            loss = tf.reduce_sum(y * y)
-        gradients.append([y, *tape.gradient(loss, layer.trainable_variables)])
-    for mine, other in zip(*gradients, strict=True):
-        np.testing.assert_allclose(mine, other, rtol=1e-5, atol=1e-5)
 
 
 PLAIN = """

@@ -63,11 +63,3 @@ def test_a_whole_model_masked_on_the_right(theirs):
     real = batch["targets"] != 0
     logits = np.asarray(model(batch))
     np.testing.assert_allclose(logits[real], theirs[f"{kind}:logits"][real], atol=2e-5)
-
-
-def test_an_encoder_that_is_not_masked(theirs):
-    """Of a sentence without padding, which T2T's function does not see here."""
-    model = model_of(theirs, "local_unmasked")
-    memory, _ = model.encode(theirs["inputs"][:1])
-    expected = theirs["local_unmasked:encoder_output"][:1]
-    np.testing.assert_allclose(memory, expected, atol=2e-5)

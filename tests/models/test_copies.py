@@ -14,20 +14,6 @@ import pytest
 from t2t_repro.models import copies
 
 
-def test_one_device_takes_an_item_when_it_is_due():
-    taken = []
-
-    def items():
-        for number in range(3):
-            taken.append(number)
-            yield number
-
-    shared = copies.share(lambda item, device: (item, device), items(), ["a"])
-    assert taken == []
-    assert next(shared) == (0, "a") and taken == [0]
-    assert list(shared) == [(1, "a"), (2, "a")]
-
-
 def test_devices_compute_side_by_side_and_the_order_is_kept():
     together, at_work = threading.Barrier(3, timeout=20), []
 
@@ -72,13 +58,6 @@ def test_what_fails_is_raised_in_its_turn_and_ends_it():
     with pytest.raises(ValueError):
         next(shared)
     assert max(done) <= 8
-
-
-def test_a_model_in_one_place():
-    layer = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
-    assert copies.devices_of(layer) == copies.devices_of(keras.Model()) == (copies.HERE,)
-    data = {"inputs": np.zeros((4, 3))}
-    assert copies.spread(layer, data) == data
 
 
 @pytest.fixture(scope="module")

@@ -65,20 +65,6 @@ def test_what_the_hparams_freeze_may_be_trained_later(freeze, tmp_path):
     assert trained(again) == trained(model) > frozen
 
 
-@pytest.mark.parametrize(
-    "name, size", [("bytenet_base", "hidden_size=8"), ("lstm_luong_attention", "hidden_size=8")]
-)
-def test_models_of_other_kinds_are_frozen_too(name, size):
-    hparams = t2t_repro.get_hparams(name, f"num_hidden_layers=1,{size}")
-    sizes = {"inputs_vocab_size": 17, "targets_vocab_size": 19}
-    model = t2t_repro.registry.get_model(hparams.model)(hparams, **sizes)
-    model.encoder.trainable = False
-    model.build()
-    again = type(model).from_config(model.get_config())
-    assert trained(again) == trained(model)
-    assert not any("encoder" in path for path in trained(model)) and trained(model)
-
-
 @pytest.mark.slow
 def test_export_takes_ids_and_gives_logits(tmp_path):
     import tensorflow as tf

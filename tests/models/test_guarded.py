@@ -83,7 +83,6 @@ def spoil() -> dict:
 
 def on_replicas() -> dict:
     """Returns the losses of fit on one device and on two, and what a bad shard does to both."""
-    import tensorflow as tf
 
     two = devices.choose(2)
     overrides = ",layer_prepostprocess_dropout=0,attention_dropout=0,relu_dropout=0"
@@ -144,15 +143,6 @@ def test_fit_makes_the_steps_of_the_trainer(overrides, packed):
     assert result["same"] and result["fit"][0] != result["fit"][-1]
 
 
-def test_a_strategy_of_one_device_makes_the_same_steps():
-    losses, data = [], tf.data.Dataset.from_tensors(next(batches(1)))
-    for strategy in (tf.distribute.get_strategy(), tf.distribute.MirroredStrategy(["cpu:0"])):
-        with strategy.scope():
-            model = build()
-        losses.append(model.fit(data, epochs=3, verbose=0).history["loss"])
-    assert losses[0] == pytest.approx(losses[1], rel=1e-6) and losses[0][2] != losses[0][0]
-
-
 @pytest.mark.slow
 def test_a_batch_that_is_not_finite_changes_nothing_in_fit():
     assert spoil() == {"nan": True, "same": True, "goes_on": True}
@@ -189,17 +179,3 @@ def test_a_step_whose_norm_has_no_end_is_left_out():
         assert np.isfinite(fit(model, batches(1))).all()
         for old, now in zip(before, model.get_weights(), strict=True):
             np.testing.assert_array_equal(old, now)
-
-
-@pytest.mark.parametrize("clipped", [{}, {"global_clipnorm": 1.0}])
-def test_a_model_that_is_frozen_has_a_loss_as_one_of_keras_s_own_has(clipped):
-    model, (batch,) = build(",layer_prepostprocess_dropout=0,label_smoothing=0"), batches(1)
-    before = model.get_weights()
-    model.trainable = False
-    model.compile(keras.optimizers.Adam(**clipped))
-    with pytest.warns(UserWarning):
-        losses = fit(model, [batch, batch])
-    assert losses == pytest.approx([model.evaluate(batch, verbose=0)] * 2, rel=1e-5)
-    assert int(model.optimizer.iterations) == 0
-    for old, now in zip(before, model.get_weights(), strict=True):
-        np.testing.assert_array_equal(old, now)

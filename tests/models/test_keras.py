@@ -52,12 +52,6 @@ def logits_crossentropy():
     return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 
 
-def test_class_weight_is_refused():
-    for call in (build().fit, build().train_on_batch):
-        with pytest.raises(UserError, match="class_weight"):
-            call(X, Y, class_weight={1: 2.0})
-
-
 def test_the_forms_of_data_say_the_same():
     model = build()
     whole = np.asarray(model(BATCH))
@@ -118,63 +112,6 @@ def test_a_loss_of_ones_own_takes_the_place_of_the_models():
     assert nothing.evaluate(BATCH, verbose=0) > 1  # the model's own again
 
 
-def test_regularizers_and_add_loss_count():
-    class Penalty(t2t_repro.Transformer):
-        def call(self, batch, training=False):
-            self.add_loss(keras.ops.ones(()) * 7.0)
-            return super().call(batch, training)
-
-    plain = build()
-    model = build(model=Penalty(plain.hparams, inputs_vocab_size=17, targets_vocab_size=19))
-    model.set_weights(plain.get_weights())
-    table = model.softmax.embeddings
-    table.regularizer = keras.regularizers.L2(0.5)
-    added = 7.0 + 0.5 * float(keras.ops.sum(keras.ops.square(table)))
-    assert model.evaluate(X, Y, verbose=0) == pytest.approx(plain.evaluate(X, Y, verbose=0) + added)
-    for _ in range(2):  # the second sees a change of the table
-        added = 7.0 + 0.5 * float(keras.ops.sum(keras.ops.square(table)))
-        plain.set_weights(model.get_weights())
-        assert model.train_on_batch(X, Y) == pytest.approx(
-            plain.test_on_batch(X, Y) + added, rel=0.05
-        )
-
-
-def test_a_subclass_has_its_own_loss_and_metrics():
-    class Mine(t2t_repro.Transformer):
-        def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
-            return super().compute_loss(x, y, y_pred, sample_weight, training) * 0.0 + 5.0
-
-        def compute_metrics(self, x, y, y_pred, sample_weight=None):
-            logs = super().compute_metrics(x, y, y_pred, sample_weight)
-            return logs | {"largest": keras.ops.max(y_pred)}
-
-    hparams = new().hparams
-    model = build(model=Mine(hparams, inputs_vocab_size=17, targets_vocab_size=19))
-    found = model.train_on_batch(X, Y, return_dict=True)
-    assert found["loss"] == 5.0 and found["largest"] > 0
-
-
-@pytest.mark.parametrize("eager", [True, pytest.param(False, marks=pytest.mark.slow)])
-def test_fit_builds_the_model(eager):
-    losses = []
-    for model in (build(run_eagerly=eager), new()):
-        if not model.built:
-            model.compile(keras.optimizers.SGD(0.1), run_eagerly=eager)
-        losses.append(model.fit(X, Y, verbose=0, shuffle=False, batch_size=4).history["loss"])
-        assert model.optimizer.variables and np.asarray(model.optimizer.iterations) == 2
-    assert losses[0] == pytest.approx(losses[1], rel=1e-5)
-
-
-def test_compile_with_what_scales():
-    half = build(loss=logits_crossentropy(), loss_weights=[0.5])
-    whole = build(loss=logits_crossentropy())
-    assert half.test_on_batch(X, Y) == pytest.approx(0.5 * whole.test_on_batch(X, Y))
-    for scaled in (True, False):
-        model = new("activation_dtype=float16")
-        model.compile("sgd", auto_scale_loss=scaled)
-        assert isinstance(model.optimizer, keras.optimizers.LossScaleOptimizer) == scaled
-
-
 def test_a_saved_model_goes_on_with_its_optimizer(tmp_path):
     model = build(metrics=["accuracy"], optimizer=keras.optimizers.Adam(0.1))
     model.fit(BATCH, verbose=0, batch_size=4, validation_split=0.25)
@@ -196,38 +133,10 @@ def test_weights_of_a_larger_model_are_refused_whole(tmp_path):
     larger.load_weights(path)  # beside the optimizer's state
     smaller.build()
     before = smaller.get_weights()
-    with pytest.raises(UserError, match=f"{larger.count_params():,}"):
+    with pytest.raises(UserError):
         smaller.load_weights(path)
     for now, then in zip(smaller.get_weights(), before, strict=True):
         np.testing.assert_array_equal(now, then)
-
-
-@pytest.mark.parametrize("shape", [(8,), Y.shape])
-def test_weights_count_of_data_that_have_their_targets_in_x(shape):
-    model = build()
-    weights, zero = DRAW.random(shape).astype("float32"), np.zeros(shape, "float32")
-    expected = model.evaluate(X, Y, sample_weight=weights, verbose=0)
-    before = model.get_weights()
-    for both in (BATCH, (X, Y)):
-        found = model.evaluate(both, sample_weight=weights, verbose=0)
-        assert found == pytest.approx(expected)
-        for arguments in ({"validation_split": 0.5}, {"validation_data": (both, None, zero)}):
-            logs = model.fit(both, sample_weight=zero, verbose=0, **arguments).history
-            assert set(map(tuple, logs.values())) == {(0.0,)}
-    for old, now in zip(before, model.get_weights(), strict=True):
-        np.testing.assert_array_equal(old, now)
-
-
-def test_the_policy_is_that_of_keras_where_the_hparams_say_none():
-    keras.config.set_dtype_policy("mixed_bfloat16")
-    try:
-        model = build(metrics=["accuracy"])
-    finally:
-        keras.config.set_dtype_policy("float32")
-    assert model.encoder.compute_dtype == "bfloat16"
-    assert np.isfinite(model.train_on_batch(X, Y)).all()
-    assert type(model).from_config(model.get_config()).dtype_policy.name == "mixed_bfloat16"
-    assert new("activation_dtype=float16").dtype_policy.name == "mixed_float16"
 
 
 @pytest.mark.slow

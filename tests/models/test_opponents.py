@@ -4,7 +4,6 @@ import dataclasses
 import json
 import pathlib
 
-import keras
 import numpy as np
 import pytest
 
@@ -14,11 +13,8 @@ from t2t_repro.decoding.decode import ModelEngine, decode
 from t2t_repro.decoding.ensemble import Ensemble
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.decoding.translate import Translator
-from t2t_repro.errors import UserError
 from t2t_repro.interop import tensor2tensor
-from t2t_repro.layers.cross_entropy import padded_cross_entropy
 from t2t_repro.models import parameters
-from t2t_repro.models.transformer import Transformer
 from t2t_repro.text.encoders import TextEncoder
 from t2t_repro.training import distribution, learning_rate, losses, optimizers
 
@@ -165,68 +161,6 @@ def test_a_model_is_made_again_from_its_configuration(models):
         np.testing.assert_array_equal(again(batch), model(batch))
 
 
-@pytest.mark.parametrize("name", ["lstm_seq2seq", "lstm_seq2seq_attention", "byte_net"])
-def test_in_half_precision_a_search_computes_as_the_model(name):
-    sizes = {"hidden_size": 6, "num_hidden_layers": 1, "num_heads": 1, "dropout": 0.0}
-    hparams = HParams(model=name, initializer="uniform_unit_scaling", **sizes)
-    model = registry.get_model(name)(hparams, 7, 5, dtype="mixed_bfloat16")
-    model.build()
-    batch = {"inputs": np.array([[3, 4, 1], [5, 1, 0]]), "targets": np.array([[2, 3, 1]] * 2)}
-    state = model.initial_state(2, 3, 4)
-    none, parents = np.zeros((2, 3), "int32"), np.tile(np.arange(3, dtype="int32"), (2, 1))
-    found, _ = model.decode_step(none, parents, 0, state, model.start_decoding(batch["inputs"]))
-    for beam in range(3):
-        np.testing.assert_allclose(found[:, beam], model(batch)[:, 0], atol=1e-2)
-
-
-@pytest.mark.parametrize("name", ["lstm_seq2seq", "lstm_seq2seq_attention_bidirectional_encoder"])
-def test_a_sentence_may_be_padded_before_it(name):
-    sizes = {"hidden_size": 6, "num_hidden_layers": 1, "num_heads": 1}
-    hparams = HParams(model=name, initializer="uniform_unit_scaling", **sizes)
-    model = registry.get_model(name).from_hparams(
-        hparams, inputs_vocab_size=7, targets_vocab_size=5
-    )
-    inputs, targets = np.array([[3, 4, 1, 0, 0]]), np.array([[2, 3, 1, 0]])
-    behind = model({"inputs": inputs, "targets": targets})
-    before = {"inputs": np.roll(inputs, 2, axis=1), "targets": np.roll(targets, 1, axis=1)}
-    np.testing.assert_allclose(model(before)[:, 1:], behind[:, :3], atol=1e-6)
-
-
-def test_every_layer_is_built_with_the_model(models):
-    for model in models:
-        assert [layer.name for layer in model._flatten_layers() if not layer.built] == []
-
-
-class Capped(Transformer):
-    def call(self, batch, training=False):
-        return 0.5 * keras.ops.tanh(super().call(batch, training=training) / 0.5)
-
-
-def make(kind):
-    hparams = HParams(hidden_size=12, filter_size=20, num_heads=2, num_hidden_layers=1)
-    hparams = dataclasses.replace(hparams, layer_prepostprocess_dropout=0.0)
-    return kind.from_hparams(hparams, inputs_vocab_size=7, targets_vocab_size=9)
-
-
-def test_a_call_of_ones_own_is_what_is_trained():
-    model, ids = make(Capped), np.array([[3, 5, 4, 1]])
-    batch = {"inputs": ids, "targets": ids + (ids > 1)}
-    smoothing = model.hparams.label_smoothing
-    total, count = padded_cross_entropy(model(batch), batch["targets"], smoothing)
-    for metrics in (None, ["accuracy"]):  # without, the loss is made of what comes before logits
-        model.compile(keras.optimizers.SGD(0.0), metrics=metrics)
-        loss = model.train_on_batch(batch, return_dict=True)["loss"]
-        np.testing.assert_allclose(loss, total / count, rtol=1e-6)
-
-
-def test_packed_examples_are_refused(models):
-    ids = np.array([[3, 1, 3, 1]])
-    batch = {"inputs": ids, "targets": ids, "targets_segmentation": np.array([[1, 1, 2, 2]])}
-    for model in models:
-        with pytest.raises(UserError):
-            model(batch)
-
-
 def test_their_engine_draws_no_alignments(models):
     assert ModelEngine(models[0]).cannot == {"return_alignments"}
 
@@ -236,18 +170,6 @@ def test_an_ensemble_sees_padding_where_one_of_them_does(models):
     sizes = {"inputs_vocab_size": 7, "targets_vocab_size": 5}
     alone = registry.get_model("lstm_seq2seq").from_hparams(models[0].hparams, **sizes)
     assert not ModelEngine(Ensemble([alone])).sees_padding
-
-
-def test_one_table_for_two_widths_is_refused():
-    hparams = HParams(
-        model="lstm_seq2seq_attention",
-        num_heads=1,
-        initializer="xavier",
-        attention_layer_size=3,
-        shared_embedding_and_softmax_weights=True,
-    )
-    with pytest.raises(UserError, match="hidden_size"):
-        registry.get_model(hparams.model)(hparams, 7, 7)
 
 
 def _ended(rows: np.ndarray) -> list[list[int]]:

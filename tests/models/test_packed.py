@@ -69,22 +69,6 @@ def test_packed_logits_are_t2ts_where_there_is_spacing(golden_case, golden_path,
     np.testing.assert_allclose(logits[real], expected[real], atol=2e-5)
 
 
-def test_weights_stay_inside_segments(golden_case, samples):
-    packed = batch_of(list(packing.pack(samples, 19)))
-    weights = golden_case("base_v1").model().attention_weights(packed)
-    for name, value in weights.items():
-        queries, keys = {
-            ("encoder", "self_attention"): ("inputs", "inputs"),
-            ("decoder", "self_attention"): ("targets", "targets"),
-            ("decoder", "encdec_attention"): ("targets", "inputs"),
-        }[name.split("/")[0], name.split("/")[2]]
-        query = packed[f"{queries}_segmentation"][:, None, :, None]
-        key = packed[f"{keys}_segmentation"][:, None, None, :]
-        outside = np.broadcast_to((query != key) & (query != 0), np.shape(value))
-        assert outside.any()
-        np.testing.assert_array_equal(np.asarray(value)[outside], 0)
-
-
 def test_the_loss_counts_each_sentences_tokens(golden_case, samples, dropout_off):
     model = golden_case("base").model(**dropout_off)
     packed, alone = batch_of(list(packing.pack(samples, 19, 1))), batch_of(samples)
@@ -94,9 +78,3 @@ def test_the_loss_counts_each_sentences_tokens(golden_case, samples, dropout_off
         for batch in (packed, alone)
     ]
     assert losses[0] == pytest.approx(losses[1], rel=1e-6)
-
-
-def test_symbol_dropout_leaves_the_segments(golden_case, samples):
-    model = golden_case("base_v1").model(symbol_dropout=0.99999)
-    packed = batch_of(list(packing.pack(samples, 19)))
-    assert np.isfinite(np.asarray(model(packed, training=True))).all()

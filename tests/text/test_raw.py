@@ -88,19 +88,6 @@ def test_unequal_line_counts_name_the_first_line_alone(tmp_path, extra, swapped)
         list(raw.parallel_lines(*pair))
 
 
-def test_the_faults_of_a_file_are_found_without_its_text(tmp_path):
-    path = tmp_path / "in"
-    path.write_bytes(b"a\n\nb \xff\n")
-    raw.check_lines(path, most=2)
-    with pytest.raises(UserError, match="3"):
-        raw.check_lines(path)
-    path.write_text("")
-    raw.check_lines(path, most=0)
-    with pytest.raises(UserError):
-        raw.check_lines(path)
-    raw.check_lines("/dev/null")
-
-
 def test_a_blank_file_is_accepted_where_a_model_may_have_written_it(tmp_path):
     path = tmp_path / "out"
     path.write_text("\n \n")
