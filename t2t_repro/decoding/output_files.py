@@ -6,6 +6,7 @@ decoding goes on behind these.
 """
 
 import contextlib
+import errno
 import functools
 import hashlib
 import json
@@ -132,6 +133,8 @@ def growing(
             yield Growing(files, None, told)
             return
         whole = [behind_links(path) for path in paths]
+        for path in filter(pathlib.Path.is_dir, whole):  # found before the work is done
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
         unfinished = [path.with_name(path.name + INCOMPLETE) for path in whole]
         record = unfinished[0].with_name(unfinished[0].name + ".json")
         if record.exists():

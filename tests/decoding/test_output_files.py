@@ -44,8 +44,8 @@ def test_the_best_translations_of_a_file(tmp_path):
     "outputs, beside",
     [
         ({"decode_to_file": "out", "decode_json_file": "lines"}, False),
-        ({"decode_to_file": "out", "decode_json_file": "/dev/stdout"}, True),
-        ({"decode_to_file": "/dev/stdout"}, True),
+        ({"decode_to_file": "out", "decode_json_file": os.devnull}, True),
+        ({"decode_to_file": os.devnull}, True),
     ],
 )
 def test_a_message_is_not_put_into_a_result(capsys, outputs, beside):
