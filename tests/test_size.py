@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 BUDGETS = {
-    "benchmarks": 2476,
+    "benchmarks": 1670,
     "examples": 621,
     "hparams": 642,
     "problems": 896,
@@ -21,12 +21,12 @@ BUDGETS = {
     "t2t_repro/callbacks": 394,
     "t2t_repro/corpora": 2400,
     "t2t_repro/data": 1930,
-    "t2t_repro/decoding": 2452,
+    "t2t_repro/decoding": 2216,
     "t2t_repro/distilling": 749,
     "t2t_repro/export": 810,
     "t2t_repro/interop": 1371,
-    "t2t_repro/layers": 1921,
-    "t2t_repro/models": 1206,
+    "t2t_repro/layers": 1907,
+    "t2t_repro/models": 1194,
     "t2t_repro/own_text": 750,
     "t2t_repro/paper": 797,
     "t2t_repro/parsing": 952,
