@@ -306,7 +306,7 @@ _SAME = ("--decode_from_file=HERE", "--decode_reference=HERE")
         (["--hparams=hidden_size=16"], "--hparams"),
         (["--decode_from_file=nowhere.txt"], "nowhere.txt"),
         (["--decode_interactive", "--decode_from_file=HERE"], "--decode_interactive"),
-        (["--decode_from_file=HERE", "--decode_to_file=."], "--decode_to_file"),
+        (["--decode_from_file=HERE", "--decode_to_file=."], "'.'"),
         ([*_SAME, "--decode_hparams=num_samples=0"], __file__),
         (["--score_file=HERE"], "--decode_to_file"),
         (["--score_file=nowhere.tsv"], "nowhere.tsv"),

@@ -1,32 +1,11 @@
 """The model under other attention: decoding step by step gives what a whole sequence does."""
 
-import dataclasses
-
 import keras
 import numpy as np
 import pytest
 
-from t2t_repro import Transformer
-from t2t_repro.config import HParams
 from t2t_repro.errors import UserError
-
-TINY = HParams(
-    hidden_size=12,
-    num_hidden_layers=2,
-    num_heads=3,
-    filter_size=20,
-    layer_preprocess_sequence="n",
-    layer_postprocess_sequence="da",
-    initializer="uniform_unit_scaling",
-    initializer_gain=1.0,
-    shared_embedding_and_softmax_weights=True,
-)
-
-
-def tiny(**changes) -> Transformer:
-    keras.utils.set_random_seed(5)
-    hparams = dataclasses.replace(TINY, **changes)
-    return Transformer.from_hparams(hparams, inputs_vocab_size=17, targets_vocab_size=17)
+from tests.models.test_transformer import tiny
 
 
 def batch(source=5, target=7):

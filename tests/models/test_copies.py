@@ -30,20 +30,6 @@ def test_devices_compute_side_by_side_and_the_order_is_kept():
     assert {device for _, device in found} == {"a", "b", "c"}
 
 
-def test_no_more_is_taken_ahead_than_devices_need():
-    taken = []
-
-    def items():
-        for number in range(50):
-            taken.append(number)
-            yield number
-
-    shared = copies.share(lambda item, device: item, items(), ["a", "b"])
-    assert next(shared) == 0 and len(taken) == 5
-    shared.close()
-    assert len(taken) == 5
-
-
 def test_what_fails_is_raised_in_its_turn_and_ends_it():
     done = []
 
