@@ -84,9 +84,10 @@ class _TreesProblem(Text2TextProblem):
                 )
         for split, trees in found.items():
             path = pathlib.Path(tmp_dir, self.TREES_FILES[split])
-            treebank.write(path, trees)
+            treebank.write(path, map(str, trees))
             if split != Split.TRAIN:  # what to decode, and then to score against the trees
-                treebank.write_words(path.with_suffix(".words"), trees)
+                words = (" ".join(tree.words()) for tree in trees)
+                treebank.write(path.with_suffix(".words"), words)
 
     def check_raw_files(self, options: dict[str, Any]) -> None:
         if folder := options.get("treebank_dir"):

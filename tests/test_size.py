@@ -29,7 +29,7 @@ BUDGETS = {
     "t2t_repro/models": 1194,
     "t2t_repro/own_text": 750,
     "t2t_repro/paper": 797,
-    "t2t_repro/parsing": 952,
+    "t2t_repro/parsing": 715,
     "t2t_repro/scoring": 300,
     "t2t_repro/serving": 770,
     "t2t_repro/study": 1096,

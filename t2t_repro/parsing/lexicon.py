@@ -1,11 +1,10 @@
 """The parts of speech that a word may have: a tag dictionary (Ratnaparkhi, 1996)."""
 
-import collections
 import os
+from collections import Counter, defaultdict
 
 from t2t_repro.errors import UserError
 from t2t_repro.files import write_text_atomic
-from t2t_repro.parsing.trees import leaf_tags
 
 UNKNOWN_WORD = "<UNK>"
 RARE = 5  # words seen less often may have every open part of speech as well
@@ -23,12 +22,12 @@ def parts_of_speech(words: str, tags: str, where: str = "trees") -> list[str]:
     Raises:
         UserError: if the tags do not tell the words' from those of phrases.
     """
-    labels = leaf_tags(tags)
+    tokens = tags.split()
+    closed = {token[1:] for token in tokens if len(token) > 1 and token.startswith("/")}
+    labels = [t for t in tokens if t not in closed and not (t[0] == "/" and t[1:] in closed)]
     if len(labels) != len(words.split()):
-        raise UserError(
-            f"{where}: expected no part of speech that is the label of a phrase as well. Received: "
-            f"{tags!r} for {words!r}. Rename one of them."
-        )
+        expected = "no part of speech that is the label of a phrase as well"
+        raise UserError(f"{where}: expected {expected}. Received: {tags!r} for {words!r}.")
     return labels
 
 
@@ -36,9 +35,7 @@ class Lexicon:
     """Counts the parts of speech of words."""
 
     def __init__(self) -> None:
-        self._counts: dict[str, collections.Counter[str]] = collections.defaultdict(
-            collections.Counter
-        )
+        self._counts: dict[str, Counter[str]] = defaultdict(Counter)
 
     def add(self, words: str, tags: str) -> None:
         """Counts a sentence and its linearised tags.
@@ -52,7 +49,7 @@ class Lexicon:
     def entries(self) -> dict[str, list[str]]:
         """Returns the parts of speech of each word, and under UNKNOWN_WORD those of all others."""
         rare = {word for word, counts in self._counts.items() if counts.total() < RARE}
-        having = collections.Counter(label for word in rare for label in self._counts[word])
+        having = Counter(label for word in rare for label in self._counts[word])
         # Of no rare word at all nothing is known of others, which may then have any.
         every = {label for counts in self._counts.values() for label in counts}
         open_labels = {label for label, words in having.items() if words >= OPEN}

@@ -7,26 +7,20 @@ same label. A sentence whose words differ from the gold tree's, after that, is a
 counted, and left out of every score. A prediction without a word is skipped likewise.
 """
 
-import dataclasses
 import re
 from collections import Counter
 from collections.abc import Sequence
 
-from t2t_repro.errors import UserError
 from t2t_repro.parsing import trees
 
 DELETED_LABELS = frozenset(["TOP", trees.TRACE, ",", ":", "``", "''", "."])
-SAME_LABEL = {"PRT": "ADVP"}
+SAME_LABEL = {"PRT": "ADVP"}  # what counts as another
 VALID, ERROR, SKIPPED = 0, 1, 2  # the status of a sentence, as EVALB prints it
 
 
-@dataclasses.dataclass(frozen=True)
-class Bracket:
-    """A phrase over the words from `start` up to, without, `end`; deleted words do not count."""
-
-    label: str
-    start: int
-    end: int
+# (label, start, end) of a phrase over the words from `start` up to, without, `end`; deleted words
+# do not count.
+Bracket = tuple[str, int, int]
 
 
 def score(
@@ -34,8 +28,7 @@ def score(
     predicted_trees: Sequence[str],
     *,
     cutoff: int = 40,
-    gold_name: str = "gold trees",
-    predicted_name: str = "predicted trees",
+    names: tuple[str, str] = ("gold trees", "predicted trees"),
 ) -> dict:
     """Scores predicted trees against gold trees, both as bracketed strings.
 
@@ -43,31 +36,19 @@ def score(
         gold_trees: one tree for each sentence.
         predicted_trees: as many; an empty string, or brackets without a word, is skipped.
         cutoff: sentences up to this many words (traces not counted) are summed up apart.
-        gold_name: what messages call the gold trees, such as a file's name.
-        predicted_name: the same of the predicted trees.
+        names: what messages call the gold trees and the predicted ones, such as files' names.
 
     Returns:
         {"all": sums, "len<=40": sums, "sentences": [row, ...]}. The sums hold precision, recall,
         f1, exact_match, tagging_accuracy, no_crossing and two_or_less_crossing in percent,
         average_crossing, and counts; each row has EVALB's columns, f1, and for an error its reason.
     """
-    if len(gold_trees) != len(predicted_trees):
-        raise UserError(
-            f"Expected as many predicted trees as gold trees. Received: {len(predicted_trees)} in "
-            f"{predicted_name} and {len(gold_trees)} in {gold_name}. Keep one line for each "
-            "sentence, an empty one where the parser failed."
-        )
-    if not gold_trees:
-        raise UserError(f"Expected at least one tree. Received: none in {gold_name}.")
     rows = []
     for number, (gold, predicted) in enumerate(zip(gold_trees, predicted_trees, strict=True), 1):
-        gold_tree = trees.parse(gold, f"{gold_name}, line {number}")
-        no_tree = not predicted.strip(" \t()")
-        predicted_tree = (
-            trees.Tree("")
-            if no_tree
-            else trees.parse(predicted, f"{predicted_name}, line {number}")
-        )
+        gold_tree = trees.parse(gold, f"{names[0]}, line {number}")
+        where = f"{names[1]}, line {number}"
+        has_tree = bool(predicted.strip(" \t()"))
+        predicted_tree = trees.parse(predicted, where) if has_tree else trees.Tree("")
         rows.append({"id": number, **sentence_score(gold_tree, predicted_tree)})
     return {
         "all": _sum_up(rows),
@@ -85,10 +66,7 @@ def sentence_score(gold: trees.Tree, predicted: trees.Tree) -> dict:
     if status != VALID:
         gold_words, gold_brackets, test_words, test_brackets = [], [], [], []
     matched = (Counter(gold_brackets) & Counter(test_brackets)).total()
-    correct_tags = sum(
-        _same_label(gold_tag) == _same_label(test_tag)
-        for (_, gold_tag), (_, test_tag) in zip(gold_words, test_words, strict=True)
-    )
+    correct_tags = sum(g == t for (_, g), (_, t) in zip(gold_words, test_words, strict=True))
     return {
         "length": length,
         "status": status,
@@ -106,46 +84,21 @@ def sentence_score(gold: trees.Tree, predicted: trees.Tree) -> dict:
 
 def words_and_brackets(tree: trees.Tree) -> tuple[list[tuple[str, str]], list[Bracket]]:
     """Returns the (word, tag) pairs and the brackets that count."""
-    words, nodes = _spans(tree)
-    return words, [bracket for _, bracket in nodes]
-
-
-def matched_nodes(
-    gold: trees.Tree, predicted: trees.Tree
-) -> tuple[dict[int, bool], dict[int, bool]]:
-    """Returns for either tree {id(node): whether the other has it}, of the brackets that count."""
-    (_, gold_nodes), (_, predicted_nodes) = _spans(gold), _spans(predicted)
-
-    def matched(nodes: list, others: list) -> dict[int, bool]:
-        left = Counter(bracket for _, bracket in others)
-        result = {}
-        for node, bracket in nodes:
-            result[id(node)] = left[bracket] > 0
-            left[bracket] -= 1
-        return result
-
-    return matched(gold_nodes, predicted_nodes), matched(predicted_nodes, gold_nodes)
-
-
-def _spans(tree: trees.Tree) -> tuple[list[tuple[str, str]], list[tuple[trees.Tree, Bracket]]]:
     words: list[tuple[str, str]] = []
-    brackets: list[tuple[trees.Tree, Bracket]] = []
+    brackets: list[Bracket] = []
     starts: list[int] = []
     for node, opens in tree.walk():
         if node.word is not None:
             if opens and node.label not in DELETED_LABELS:
-                words.append((node.word, node.label))
+                words.append((node.word, SAME_LABEL.get(node.label, node.label)))
         elif opens:
             starts.append(len(words))
         else:
-            start, label = starts.pop(), _same_label(re.split("[-=]", node.label)[0])
+            start, label = starts.pop(), re.split("[-=]", node.label)[0]
+            label = SAME_LABEL.get(label, label)
             if start < len(words) and label not in DELETED_LABELS:
-                brackets.append((node, Bracket(label, start, len(words))))
+                brackets.append((label, start, len(words)))
     return words, brackets
-
-
-def _same_label(label: str) -> str:
-    return SAME_LABEL.get(label, label)
 
 
 def _status(gold: list[tuple[str, str]], test: list[tuple[str, str]]) -> tuple[int, str]:
@@ -160,10 +113,8 @@ def _status(gold: list[tuple[str, str]], test: list[tuple[str, str]]) -> tuple[i
 
 
 def _cross(one: Bracket, other: Bracket) -> bool:
-    return (
-        one.start < other.start < one.end < other.end
-        or other.start < one.start < other.end < one.end
-    )
+    (_, a, b), (_, c, d) = one, other
+    return a < c < b < d or c < a < d < b
 
 
 def _percent(part: float, whole: float) -> float:

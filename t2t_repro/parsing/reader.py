@@ -6,19 +6,12 @@ import os
 from typing import Any
 
 from t2t_repro.errors import UserError
+from t2t_repro.parsing import trees
 from t2t_repro.parsing.constraint import TreeConstraint
 from t2t_repro.parsing.lexicon import UNKNOWN_WORD
-from t2t_repro.parsing.trees import (
-    PENN,
-    PHRASE_LABELS,
-    PhraseLabels,
-    Repairs,
-    tree_from_words_and_tags,
-)
+from t2t_repro.parsing.trees import PENN, PhraseLabels
 from t2t_repro.text import raw
 from t2t_repro.text.encoders import TokenTextEncoder
-
-UNKNOWN = "<UNK>"  # a tag that no training tree had
 
 
 class TreeReader:
@@ -31,17 +24,21 @@ class TreeReader:
     def __init__(self, phrase_labels: PhraseLabels = PENN) -> None:
         self._phrase_labels = phrase_labels
         self.sentences = self.repaired = 0
-        self.repairs = dict.fromkeys(dataclasses.asdict(Repairs()), 0)
+        self.repairs = dict.fromkeys(dataclasses.asdict(trees.Repairs()), 0)
 
-    def read(self, words: str, tags: str, *, count: bool = True) -> str:
+    def read(
+        self, words: str, tags: str, parts_of_speech: list[str] | None = None, *, count: bool = True
+    ) -> str:
         """Returns the tree on one line.
 
         Args:
             words: the source, cut at blanks.
             tags: what the model wrote.
+            parts_of_speech: as `tree_from_words_and_tags` takes them.
             count: whether its repairs count; those of further beams do not.
         """
-        tree, repairs = tree_from_words_and_tags(words, tags, phrase_labels=self._phrase_labels)
+        labels = self._phrase_labels
+        tree, repairs = trees.tree_from_words_and_tags(words, tags, parts_of_speech, labels)
         if count:
             self.sentences += 1
             self.repaired += repairs.total > 0
@@ -76,7 +73,7 @@ def phrase_labels(encoder: Any) -> PhraseLabels:
         return PENN
     tokens = frozenset(encoder.decode_list(range(encoder.vocab_size)))
     phrases = frozenset(token for token in tokens if f"/{token}" in tokens)
-    return PhraseLabels((PHRASE_LABELS - tokens) | phrases, tokens - phrases)
+    return PhraseLabels((trees.PHRASE_LABELS - tokens) | phrases, tokens - phrases)
 
 
 def tree_constraint(encoder: Any, lexicon: str | os.PathLike | None = None) -> TreeConstraint:
@@ -87,24 +84,14 @@ def tree_constraint(encoder: Any, lexicon: str | os.PathLike | None = None) -> T
         lexicon: a file whose lines hold a word and the parts of speech that it may have.
 
     Raises:
-        UserError: if the vocabulary cuts tags into pieces, or the lexicon is none.
+        UserError: if the vocabulary cuts tags into pieces.
     """
     if not isinstance(encoder, TokenTextEncoder):
         raise UserError(
             "Expected decode hparam well_formed with a problem whose tags are whole tokens, such "
-            "as parsing_wsj16k. Received: one whose vocabulary cuts them into pieces. Leave it out."
+            "as parsing_wsj16k. Received: one whose vocabulary cuts them into pieces."
         )
     tokens = encoder.decode_list(range(encoder.vocab_size))
     entries = [line.split() for line in raw.lines(lexicon)] if lexicon else []
-    nothing = [UNKNOWN_WORD]  # is known of words that no training tree has
-    short = [n for n, entry in enumerate(entries, start=1) if len(entry) < 2 and entry != nothing]
-    if short:
-        raise UserError(
-            f"Expected a word and its parts of speech at line {short[0]} of {lexicon}. Received: "
-            f"{' '.join(entries[short[0] - 1])!r}. Make the data again by t2t-datagen --overwrite."
-        )
-    return TreeConstraint(
-        tokens,
-        [UNKNOWN] if UNKNOWN in tokens else [],
-        {word: labels for word, *labels in entries if labels},
-    )
+    forbidden = [UNKNOWN_WORD] if UNKNOWN_WORD in tokens else []  # a tag of no training tree
+    return TreeConstraint(tokens, forbidden, {word: labels for word, *labels in entries if labels})

@@ -15,7 +15,7 @@ import math
 import os
 import pathlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from t2t_repro.errors import UserError
 from t2t_repro.files import write_text_atomic
@@ -37,28 +37,20 @@ def files(folder: str | os.PathLike) -> dict[int, pathlib.Path]:
         UserError: if there is none, or one of a number is there twice.
     """
     root = pathlib.Path(folder).expanduser()
-    if not root.is_dir():
-        raise UserError(
-            f"Expected --treebank_dir to be the folder of a Penn Treebank. Received: {root}, which "
-            "is no folder. Unpack the treebank and name the folder."
-        )
     by_number: dict[int, pathlib.Path] = {}
     for path in sorted(root.rglob("*")):
         match = _NAME.fullmatch(path.name)
         if match and path.is_file():
-            number = int(match[1])
-            if number in by_number:
+            other = by_number.setdefault(int(match[1]), path)
+            if other != path:
                 raise UserError(
-                    f"Expected each file of the treebank once below {root}. Received: "
-                    f"{by_number[number]} and {path}. Name the folder of one of them."
+                    f"Expected each file of the treebank once below {root}. Received: {other} and "
+                    f"{path}. Name the folder of one of them."
                 )
-            by_number[number] = path
     if not by_number:
-        others = sorted(path.name for path in root.iterdir())
         raise UserError(
-            f"Expected files wsj_0200.mrg and so on, of a Penn Treebank, below {root}. Received: "
-            f"none; it holds {', '.join(others[:5]) or 'nothing'}. Name the folder that has them, "
-            "such as treebank_3/parsed/mrg/wsj."
+            "Expected --treebank_dir, a folder with files wsj_0200.mrg and so on, such as "
+            f"treebank_3/parsed/mrg/wsj. Received: {root}, which has none."
         )
     return dict(sorted(by_number.items()))
 
@@ -79,54 +71,37 @@ def split(
     """
     if shares is None:
         return _split_by_section(by_number)
-    received = f"Received: {shares!r}. Give three shares, such as 0.8,0.1,0.1."
     try:
         parts = [fractions.Fraction(part.strip()) for part in shares.split(",")]
     except (ValueError, ZeroDivisionError):
-        raise UserError(f"Expected --treebank_split to be numbers. {received}") from None
-    if len(parts) != 3 or sum(parts) != 1 or min(parts) < 0:
-        raise UserError(
-            "Expected --treebank_split to be the shares of training, dev and test, which sum to "
-            f"1. {received}"
-        )
+        parts = []
+    right = len(parts) == 3 and sum(parts) == 1 and min(parts) >= 0
     borders = [math.ceil(len(by_number) * share) for share in itertools.accumulate(parts)]
     paths = list(by_number.values())
-    result = paths[: borders[0]], paths[borders[0] : borders[1]], paths[borders[1] :]
-    if not all(result):
+    if not right or not 0 < borders[0] < borders[1] < len(paths):
         raise UserError(
-            "Expected --treebank_split to leave files for training, dev and test. Received: "
-            f"{shares!r} of {len(paths)} files, which gives {len(result[0])}, {len(result[1])} "
-            f"and {len(result[2])}. Give other shares."
+            "Expected --treebank_split to be the shares of training, dev and test, which sum to 1 "
+            f"and leave each some of the {len(paths)} files. Received: {shares!r}. Give such as "
+            "0.8,0.1,0.1."
         )
-    return result
+    return paths[: borders[0]], paths[borders[0] : borders[1]], paths[borders[1] :]
 
 
 def _split_by_section(by_number: dict[int, pathlib.Path]) -> tuple[Files, Files, Files]:
+    wanted = (TRAIN_SECTIONS, DEV_SECTIONS, TEST_SECTIONS)
     sections = {number // 100 for number in by_number}
-    missing = sorted({*TRAIN_SECTIONS, *DEV_SECTIONS, *TEST_SECTIONS} - sections)
+    missing = sorted(set(itertools.chain(*wanted)) - sections)
     if missing:
         raise UserError(
             "Expected sections 02 to 21 of the treebank for training, 22 for dev and 23 for test. "
-            f"Received: {len(by_number)} files of sections {_listed(sorted(sections))}; "
-            f"{_listed(missing)} are missing. To split the files that there are, add "
-            "--treebank_split=0.8,0.1,0.1."
+            f"Received: {len(by_number)} files, of sections other than "
+            f"{', '.join(f'{number:02d}' for number in missing)}. To split the files that there "
+            "are, add --treebank_split=0.8,0.1,0.1."
         )
-
-    def of(wanted: Sequence[int]) -> Files:
-        return [path for number, path in by_number.items() if number // 100 in wanted]
-
-    return of(TRAIN_SECTIONS), of(DEV_SECTIONS), of(TEST_SECTIONS)
-
-
-def _listed(numbers: Sequence[int]) -> str:
-    """Returns "00-01, 05" of [0, 1, 5]."""
-    runs: list[list[int]] = []
-    for number in numbers:
-        if runs and number == runs[-1][-1] + 1:
-            runs[-1].append(number)
-        else:
-            runs.append([number])
-    return ", ".join(f"{r[0]:02d}-{r[-1]:02d}" if len(r) > 1 else f"{r[0]:02d}" for r in runs)
+    train, dev, test = (
+        [path for number, path in by_number.items() if number // 100 in some] for some in wanted
+    )
+    return train, dev, test
 
 
 def read(path: str | os.PathLike) -> Iterator[Tree]:
@@ -135,37 +110,15 @@ def read(path: str | os.PathLike) -> Iterator[Tree]:
     Raises:
         UserError: on brackets that do not match, by file and line; or as `raw.lines` does.
     """
-    lines: list[str] = []
-    depth = start = 0
-    for number, line in enumerate(raw.lines(path), start=1):
-        for piece in re.findall(r"[^()]+|[()]", line):
-            if piece == "(" and depth == 0 and not lines:
-                start = number
-            depth += {"(": 1, ")": -1}.get(piece, 0)
-            if depth < 0:
-                raise UserError(
-                    f"{os.fspath(path)}, line {number}: expected as many ( as ), but one ) too "
-                    f"many stands here. Received: {line.strip()[:60]!r}. Mend the file."
-                )
-            if depth == 0 and not lines and piece.strip() not in ("", ")"):
-                raise UserError(
-                    f"{os.fspath(path)}, line {number}: expected a bracketed tree. Received: "
-                    f"{line.strip()[:60]!r}. Mend the file."
-                )
-            if depth or piece == ")":
-                lines.append(piece)
-            if depth == 0 and lines:
-                tree = clean(trees.parse("".join(lines), f"{os.fspath(path)}, line {start}"))
-                lines = []
-                if tree is not None:
-                    yield tree
-        if lines:
-            lines.append(" ")
-    if lines:
-        raise UserError(
-            f"{os.fspath(path)}, line {start}: expected as many ) as (, but the tree that begins "
-            f"here is never closed: {depth} more ) are missing. Mend the file."
-        )
+    text = "\n".join(raw.lines(path))
+
+    def where(at: int) -> str:
+        return f"{os.fspath(path)}, line {text.count(chr(10), 0, at) + 1}"
+
+    for tree in trees.parse_all(text, where):
+        cleaned = clean(tree)
+        if cleaned is not None:
+            yield cleaned
 
 
 def clean(tree: Tree) -> Tree | None:
@@ -190,30 +143,20 @@ def clean(tree: Tree) -> Tree | None:
     return root if root.children else None
 
 
-def write(path: pathlib.Path, some: Sequence[Tree]) -> None:
-    """Writes a file of trees, one a line; see `_write`."""
-    _write(path, "".join(f"{tree}\n" for tree in some))
-
-
-def write_words(path: pathlib.Path, some: Sequence[Tree]) -> None:
-    """Writes the words of trees, a sentence a line; see `_write`."""
-    _write(path, "".join(" ".join(tree.words()) + "\n" for tree in some))
-
-
-def _write(path: pathlib.Path, text: str) -> None:
-    """Writes a file; one that is there already is left as it is.
+def write(path: pathlib.Path, lines: Iterable[str]) -> None:
+    """Writes a file, of trees or their words; one that is there already is left as it is.
 
     Raises:
         UserError: if another is there: data made of it would not be those of the new split.
     """
+    text = "".join(f"{line}\n" for line in lines)
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         write_text_atomic(path, text)
     elif path.read_bytes() != text.encode():
         raise UserError(
             f"Expected {path} as --treebank_dir and --treebank_split make it, or none. Received: "
-            "another. Give the same flags as before, or another --tmp_dir and --data_dir; or "
-            "delete it, and make the data again by --overwrite."
+            "another. Delete it, and make the data again by --overwrite."
         )
 
 

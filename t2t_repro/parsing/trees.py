@@ -11,7 +11,7 @@ import dataclasses
 import difflib
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from t2t_repro.errors import UserError
 
@@ -95,44 +95,47 @@ def parse(text: str, where: str = "tree") -> Tree:
             Treebank, has the label "".
         where: begins the message of an error, such as "wsj.trees, line 7".
     """
+    found = list(parse_all(text, lambda at: where))
+    if len(found) != 1:
+        raise UserError(f"{where}: expected one bracketed tree. Received: {text!r:.80}.")
+    return found[0]
 
-    def wrong(expected: str, at: int) -> UserError:
-        near = text[max(0, at - 30) : at + 30].strip()
-        return UserError(
-            f"{where}: expected {expected} at column {at + 1}. Received: ...{near}... "
-            "Each tree stands on one line as (LABEL (LABEL word) ...)."
-        )
 
-    root: Tree | None = None
-    open_brackets: list[Tree] = []
+def parse_all(text: str, where: Callable[[int], str]) -> Iterator[Tree]:
+    """Yields the bracketed trees of a text, in which nothing else stands.
+
+    Args:
+        text: the trees.
+        where: begins the message of an error, for what stands at a place of the text.
+
+    Raises:
+        UserError: on brackets that do not match, and words that are not alone in a bracket.
+    """
+    top, start = Tree(""), 0
+    stack = [top]  # the brackets that are open
+
+    def wrong(at: int) -> UserError:
+        near = text[at : at + 40]
+        return UserError(f"{where(at)}: expected (LABEL (LABEL word) ...). Received: {near!r}.")
+
     for match in _TOKEN.finditer(text):
-        opening, label, word = match["open"], match["label"], match["word"]
-        if opening:
-            if root is not None and not open_brackets:
-                raise wrong("one tree, with nothing behind it,", match.start())
-            node = Tree(label)
-            if root is None:
-                root = node
-            elif open_brackets[-1].word is not None:
-                raise wrong("either one word or brackets inside a bracket", match.start())
-            else:
-                open_brackets[-1].children.append(node)
-            open_brackets.append(node)
+        inner, at, word = stack[-1], match.start(), match["word"]
+        if match["open"]:
+            if inner.word is not None:
+                raise wrong(at)
+            start = at if inner is top else start
+            stack.append(Tree(match["label"]))
+            inner.children.append(stack[-1])
+        elif inner is top or word and (inner.children or inner.word is not None):
+            raise wrong(at)
         elif word:
-            if not open_brackets:
-                raise wrong("a word to stand inside a bracket", match.start())
-            if open_brackets[-1].word is not None or open_brackets[-1].children:
-                raise wrong("either one word or brackets inside a bracket", match.start())
-            open_brackets[-1].word = word
+            inner.word = word
         else:
-            if not open_brackets:
-                raise wrong("as many ( as ), but one ) too many stands", match.start())
-            open_brackets.pop()
-    if open_brackets:
-        raise wrong(f"as many ) as (, but {len(open_brackets)} more ) are missing", len(text))
-    if root is None:
-        raise UserError(f"{where}: expected a bracketed tree. Received: {text!r:.80}.")
-    return root
+            stack.pop()
+            if stack[-1] is top:
+                yield top.children.pop()
+    if len(stack) > 1:
+        raise wrong(start)
 
 
 def words_and_tags_from_wsj_tree(tree_string: str, where: str = "tree") -> tuple[str, str]:
@@ -150,10 +153,7 @@ def words_and_tags_from_wsj_tree(tree_string: str, where: str = "tree") -> tuple
 def linearised(tree: Tree, where: str) -> tuple[str, str]:
     """As `words_and_tags_from_wsj_tree`, of a tree that is read."""
     if tree.word is not None:
-        raise UserError(
-            f"{where}: expected brackets around all words. Received: '{tree}', a word alone. Put "
-            f"it under one: (TOP {tree})."
-        )
+        raise UserError(f"{where}: expected brackets around all words. Received: '{tree}'.")
     words, tags = [], []
     for node, opens in tree.walk():
         if node.word is not None:
@@ -161,10 +161,7 @@ def linearised(tree: Tree, where: str) -> tuple[str, str]:
                 words.append(node.word)
                 tags.append(node.label)
         elif not node.children:
-            raise UserError(
-                f"{where}: expected a word or brackets in every bracket. Received: "
-                f"({node.label}). Remove empty brackets before training on a tree."
-            )
+            raise UserError(f"{where}: expected no empty bracket. Received: ({node.label}).")
         else:
             tags.append(node.label if opens else f"/{node.label}")
     return " ".join(words), " ".join(tags[1:-1])
@@ -178,13 +175,6 @@ def phrase_labels_of(trees: Iterable[Tree]) -> PhraseLabels:
     # Without that of the bracket around a raw tree, which is "".
     phrases = {node.label for node in nodes if node.word is None and node.label}
     return PhraseLabels((PHRASE_LABELS - leaves) | phrases, frozenset(leaves))
-
-
-def leaf_tags(tags: str) -> list[str]:
-    """Returns the parts of speech among the linearised tags of a tree, in their order."""
-    tokens = tags.split()
-    closed = {token[1:] for token in tokens if len(token) > 1 and token.startswith("/")}
-    return [t for t in tokens if t not in closed and not (t[0] == "/" and t[1:] in closed)]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -229,15 +219,6 @@ def tree_from_words_and_tags(
     tags = tags.split() if isinstance(tags, str) else list(tags)
     if isinstance(parts_of_speech, str):
         parts_of_speech = parts_of_speech.split()
-    if parts_of_speech is not None and len(parts_of_speech) != len(words):
-        raise UserError(
-            "Expected one part of speech for each word. Received: "
-            f"{len(parts_of_speech)} for {len(words)} words."
-        )
-    for token in [*words, *tags]:
-        if not token or token.split() != [token]:
-            raise UserError(f"Expected words and tags without blanks. Received: {token!r}.")
-
     events, unclosed, unopened = _balance(tags, phrase_labels)
     predicted = [label for kind, label in events if kind == _LEAF]
     pairs = _align(predicted, parts_of_speech or [_PUNCTUATION.get(word) for word in words])

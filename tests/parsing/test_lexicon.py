@@ -2,12 +2,7 @@ import pytest
 
 from t2t_repro import registry
 from t2t_repro.errors import UserError
-from t2t_repro.parsing import lexicon, trees
-
-
-def test_tags_of_leaves():
-    assert trees.leaf_tags("S NP PRP /NP VP VBZ /VP / . /S") == ["PRP", "VBZ", "/", "."]
-    assert trees.leaf_tags("") == []
+from t2t_repro.parsing import lexicon
 
 
 def test_frequent_words_have_what_they_had_and_rare_ones_the_open_classes_too(tmp_path):
@@ -30,12 +25,17 @@ def test_frequent_words_have_what_they_had_and_rare_ones_the_open_classes_too(tm
     assert (tmp_path / "a").read_text().splitlines()[4:] == ["ouch NN UH", "the DT NNP"]
 
 
+def test_parts_of_speech():
+    tags = "S NP PRP /NP VP VBZ /VP / . /S"
+    assert lexicon.parts_of_speech("It works / .", tags) == ["PRP", "VBZ", "/", "."]
+    assert lexicon.parts_of_speech("", "") == []
+
+
 def test_a_part_of_speech_that_is_a_phrase_as_well_is_refused():
-    tags = "S X X /X VP VB /VP /S"
-    with pytest.raises(UserError, match=f"^trees: .* Received: '{tags}' for 'foo go'. Rename"):
-        lexicon.Lexicon().add("foo go", tags)
+    with pytest.raises(UserError, match="foo go"):
+        lexicon.Lexicon().add("foo go", "S X X /X VP VB /VP /S")
     tree = "(TOP (S (X (X foo)) (VP (VB go))))"
-    with pytest.raises(UserError, match=f"^wsj.trees, line 7: .* Received: '{tags}' for 'foo go'"):
+    with pytest.raises(UserError, match="^wsj.trees, line 7"):
         registry.get_problem("parsing_wsj4k").sample_of(tree, "wsj.trees, line 7")
 
 

@@ -4,7 +4,7 @@ import pathlib
 import pytest
 
 from t2t_repro.errors import UserError
-from t2t_repro.parsing import parseval, trees
+from t2t_repro.parsing import parseval
 
 GOLDEN = json.loads(
     (pathlib.Path(__file__).parents[1] / "golden" / "text" / "parseval.json").read_text("utf-8")
@@ -83,17 +83,6 @@ def test_special_cases_equal_evalb(gold, predicted, evalb):
     assert bool(row["reason"]) == (row["status"] != parseval.VALID)
 
 
-def test_reasons():
-    rows = parseval.score([GOLD] * 3, [GOLD.replace("works", "work"), "(TOP (A a))", ""])[
-        "sentences"
-    ]
-    assert [row["reason"] for row in rows] == [
-        "the word 'works' in gold is 'work' predicted",
-        "2 words in gold, 1 predicted (punctuation left out)",
-        "no words predicted",
-    ]
-
-
 def test_errors_are_left_out_of_every_score():
     result = parseval.score([GOLD, GOLD], [GOLD, "(TOP (X (A a)))"])["all"]
     assert (result["f1"], result["exact_match"], result["tagging_accuracy"]) == (100, 100, 100)
@@ -106,30 +95,13 @@ def test_nothing_valid_scores_zero():
     assert result["len<=2"]["sentences"] == 0
 
 
-def test_matched_nodes_tells_what_either_tree_lacks():
-    gold, predicted = (
-        trees.parse(text) for text in (GOLD, "(TOP (S (NP (NP (PRP It))) (PP (VBZ works)) (. .)))")
-    )
-    in_gold, in_predicted = parseval.matched_nodes(gold, predicted)
-    label = {id(node): node.label for tree in (gold, predicted) for node, _ in tree.walk()}
-    assert [(label[k], v) for k, v in in_gold.items()] == [("NP", True), ("VP", False), ("S", True)]
-    assert [(label[k], v) for k, v in in_predicted.items()] == [
-        ("NP", True),
-        ("NP", False),
-        ("PP", False),
-        ("S", True),
-    ]
-
-
 @pytest.mark.parametrize(
-    ("gold", "predicted", "message"),
+    ("gold", "predicted", "named"),
     [
-        ([GOLD], [], "Received: 0 in predicted trees and 1 in gold trees"),
-        ([], [], "Expected at least one tree. Received: none in gold trees"),
-        ([GOLD, GOLD], [GOLD, "(TOP (S"], "predicted trees, line 2: expected as many"),
-        (["(A a))"], [GOLD], "gold trees, line 1: expected as many"),
+        ([GOLD, GOLD], [GOLD, "(TOP (S"], "predicted trees, line 2"),
+        (["(A a))"], [GOLD], "gold trees, line 1"),
     ],
 )
-def test_wrong_input(gold, predicted, message):
-    with pytest.raises(UserError, match=message):
+def test_wrong_input(gold, predicted, named):
+    with pytest.raises(UserError, match=named):
         parseval.score(gold, predicted)

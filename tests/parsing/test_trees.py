@@ -154,15 +154,6 @@ def test_a_part_of_speech_may_look_like_a_phrase_with_a_function(tmp_path):
     assert made == gold.replace("N-OBJ", "N-PRD") and result["repairs"]["sentences"] == 0
 
 
-def test_trees_in_the_place_of_tags_are_refused(tmp_path):
-    (tmp_path / "trees").write_text("(TOP (S (NN it)))\n(TOP (S (NN it)))\n")
-    (tmp_path / "tags").write_text("S NN /S\n( NN\n")  # what a model may write
-    score_files(tmp_path / "trees", tmp_path / "tags", tags=True)
-    message = "Expected linearised tags, .* in .*trees. Received: bracketed trees. Give the file by"
-    with pytest.raises(UserError, match=message):
-        score_files(tmp_path / "trees", tmp_path / "trees", tags=True)
-
-
 WORDS = st.lists(
     st.sampled_from(["a", "dog", ",", ".", "(", ")", "''", "/NP", "NP", "ü"]), max_size=9
 )
