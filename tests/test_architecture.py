@@ -205,68 +205,38 @@ def test_imports_point_down():
 
 
 @pytest.mark.parametrize(
-    "file, text, complaint",
+    "file, text, found",
     [
-        ("t2t_repro/config.py", "from t2t_repro.data import cache", "config must not import"),
-        ("t2t_repro/config.py", "def f():\n    import numpy", "must stay light, without numpy"),
-        ("t2t_repro/layers/a.py", "from ..models import transformer", "layers must not import"),
-        ("t2t_repro/layers/a.py", "import tensorflow as tf", "tensorflow does not belong here"),
-        ("t2t_repro/layers/a.py", "from t2t_repro import Transformer", "layers must not import"),
-        ("t2t_repro/decoding/a.py", "import t2t_repro.interop.export", "decoding must not"),
-        ("t2t_repro/decoding/beam_search.py", "from ..models import a", "knows no model"),
-        ("t2t_repro/interop/a.py", "import t2t_repro", "interop must not import"),
-        ("t2t_repro/data/a.py", "import importlib as i\ni.import_module('hparams')", "only the"),
-        ("t2t_repro/bin/trainer.py", "import tensorflow as tf", "tensorflow does not belong here"),
-        ("hparams/a.py", "from t2t_repro.layers import attention", "hparams must not import"),
-        ("problems/a.py", "from t2t_repro.data import cache", "problems must not import"),
+        ("t2t_repro/config.py", "from t2t_repro.data import tfrecord", 1),
+        ("t2t_repro/config.py", "def f():\n    import numpy", 1),
+        ("t2t_repro/layers/a.py", "from ..models import transformer", 1),
+        ("t2t_repro/layers/a.py", "from t2t_repro import Transformer", 1),
+        ("t2t_repro/layers/a.py", "from . import attention\nimport keras", 0),
+        ("t2t_repro/decoding/beam_search.py", "from ..models import a", 1),
+        ("t2t_repro/data/a.py", "import importlib as i\ni.import_module('hparams')", 1),
+        ("t2t_repro/bin/trainer.py", "import tensorflow as tf", 1),
+        ("t2t_repro/bin/a.py", "from t2t_repro.bin import b\ndef f():\n    import tensorflow", 0),
+        ("problems/a.py", "from t2t_repro.data import tfrecord", 1),
+        ("problems/a.py", "from t2t_repro.problem import Problem\nfrom .b import c", 0),
     ],
 )
-def test_the_check_sees_an_arrow_that_points_up(tmp_path, file, text, complaint):
+def test_the_check_sees_an_arrow_that_points_up(tmp_path, file, text, found):
     (tmp_path / file).parent.mkdir(parents=True)
     (tmp_path / file).write_text(text)
-    (found,) = violations(tmp_path)
-    assert found.startswith(file + ":") and complaint in found
-
-
-@pytest.mark.parametrize(
-    "file, text",
-    [
-        ("t2t_repro/__init__.py", "def f():\n    from t2t_repro.models import transformer"),
-        ("t2t_repro/layers/a.py", "from . import attention\nimport keras"),
-        ("t2t_repro/training/devices.py", "import tensorflow\nfrom t2t_repro.scoring import bleu"),
-        ("t2t_repro/bin/a.py", "from t2t_repro.bin import b\ndef f():\n    import tensorflow"),
-        ("problems/a.py", "from t2t_repro.problem import Problem\nfrom .b import c"),
-    ],
-)
-def test_the_check_lets_an_arrow_point_down(tmp_path, file, text):
-    (tmp_path / file).parent.mkdir(parents=True)
-    (tmp_path / file).write_text(text)
-    assert violations(tmp_path) == []
+    assert len(violations(tmp_path)) == found
 
 
 def test_there_is_no_circle():
     assert circle(ROOT) == []
 
 
-@pytest.mark.parametrize(
-    "a, b",
-    [
-        ("from t2t_repro.bin import b", "def f():\n    from t2t_repro.bin.a import main"),
-        ("from . import b", "import t2t_repro.bin.a as a"),
-        (
-            "from t2t_repro.bin.b import c",
-            "import importlib\nimportlib.import_module('t2t_repro.bin.a')",
-        ),
-    ],
-)
-def test_the_check_sees_a_circle(tmp_path, a, b):
+def test_the_check_sees_a_circle(tmp_path):
     folder = tmp_path / PACKAGE / "bin"
     folder.mkdir(parents=True)
-    (folder / "__init__.py").write_text("from t2t_repro.bin.a import main")
-    (folder / "a.py").write_text(a)
-    (folder / "b.py").write_text("from t2t_repro import bin")
+    (folder / "a.py").write_text("from . import b")
+    (folder / "b.py").write_text("import t2t_repro.bin")
     assert circle(tmp_path) == []
-    (folder / "b.py").write_text(b)
+    (folder / "b.py").write_text("def f():\n    from t2t_repro.bin.a import main")
     assert sorted(set(circle(tmp_path))) == [f"{PACKAGE}.bin.a", f"{PACKAGE}.bin.b"]
 
 
@@ -283,14 +253,13 @@ def test_the_package_imports_in_a_moment_and_pulls_in_nothing_heavy():
     assert seconds < 0.2  # with the interpreter's own start
 
 
-@pytest.mark.parametrize("program", programs())
-def test_help_answers_within_a_second(program):
-    seconds, log = best_of(3, 1.0, ["-m", f"{PACKAGE}.bin.{program}", "--help"])
-    assert heavy(log) == set()
-    assert seconds < 1.0
-
-
-def test_registry_help_answers_within_a_second():
-    seconds, log = best_of(3, 1.0, ["-m", f"{PACKAGE}.trainer", "--registry_help"])
+@pytest.mark.parametrize(
+    "command",
+    [*((f"bin.{program}", "--help") for program in programs()), ("trainer", "--registry_help")],
+    ids=" ".join,
+)
+def test_help_answers_within_a_second(command):
+    module, flag = command
+    seconds, log = best_of(3, 1.0, ["-m", f"{PACKAGE}.{module}", flag])
     assert heavy(log) == set()
     assert seconds < 1.0

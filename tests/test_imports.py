@@ -28,16 +28,6 @@ KEPT = (
 )
 
 
-@pytest.mark.parametrize("line", NOISE)
-def test_noise(line):
-    assert imports.is_noise(line)
-
-
-@pytest.mark.parametrize("line", KEPT)
-def test_what_is_passed_on(line):
-    assert not imports.is_noise(line)
-
-
 @pytest.mark.parametrize("level, kept", [("2", False), ("0", True)])
 def test_advice_against_compiling_for_each_shape_is_for_who_asks(monkeypatch, level, kept):
     monkeypatch.setenv(imports.VARIABLE, level)
@@ -110,18 +100,6 @@ def test_a_program_that_trains_says_nothing_but_its_own(tmp_path):
     ended = started("t2t_repro.trainer", f"--output_dir={tmp_path}/run", "--plan")
     assert ended.returncode == 0 and ended.stderr == ""
     assert ended.stdout.startswith("transformer_quickstart on algorithmic_reverse_quickstart:\n")
-
-
-@pytest.mark.slow
-def test_a_training_of_a_recurrent_model_says_nothing_but_its_own(tmp_path):
-    ended = started(
-        "t2t_repro.trainer",
-        *("--problem=algorithmic_reverse_binary40_test", "--hparams_set=lstm_attention"),
-        "--hparams=hidden_size=8,attention_layer_size=6,batch_size=256",
-        *(f"--data_dir={tmp_path}/data", "--generate_data", f"--output_dir={tmp_path}/run"),
-        *("--train_steps=2", "--eval_steps=1"),
-    )
-    assert ended.returncode == 0 and "oneDNN" not in ended.stderr
 
 
 @pytest.mark.slow

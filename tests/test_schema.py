@@ -55,8 +55,3 @@ def test_other_types():
     assert schema.parse('{"a": NaN}', dict[str, float], "rates")["a"] != 0
     with pytest.raises(schema.Malformed, match="1"):
         schema.parse('[1, "2"]', list[int], "numbers")
-
-
-def test_a_file_that_is_not_there_is_an_error_of_the_system(tmp_path):
-    with pytest.raises(FileNotFoundError):
-        schema.read(tmp_path / "none.json", Place)
