@@ -51,11 +51,6 @@ def test_a_folder_in_its_place_is_found_at_once(tmp_path):
         raise AssertionError("the work was done")
 
 
-def test_a_line_for_which_there_is_no_room_names_its_file():
-    with pytest.raises(OSError, match="/dev/full"):
-        files.append_line("/dev/full", "{}")
-
-
 def test_an_error_of_the_system_names_the_file(tmp_path):
     with pytest.raises(OSError):
         with files.writing(tmp_path / "file"):
@@ -123,14 +118,6 @@ def test_a_link_stays_one(tmp_path, name, end):
         file.write("after")
     assert os.readlink(tmp_path / name) == "second" and (tmp_path / end).read_text() == "after"
     assert names(tmp_path) == sorted(["folder", name, "second"])
-
-
-def test_a_folder_behind_a_link(tmp_path):
-    (tmp_path / "folder").mkdir()
-    (tmp_path / "link").symlink_to("folder")
-    with files.writing_folder(tmp_path / "link") as folder:
-        (folder / "a").touch()
-    assert (tmp_path / "link").is_symlink() and names(tmp_path / "folder") == ["a"]
 
 
 @pytest.mark.parametrize("mode", ["w", "wb"])
@@ -202,14 +189,6 @@ def test_what_is_there_comes_by_step_and_what_is_new_as_it_appears(make_clock):
     clock.now += 1000  # what the caller takes for an item does not count
     assert list(found) == []
     assert clock.naps == 2 + 3
-
-
-def test_it_is_looked_for_anew_after_each(make_clock):
-    there = {1: "a", 2: "b"}
-    found = files.appearing(lambda: dict(there), clock=make_clock())
-    assert next(found) == "a"
-    del there[2]
-    assert list(found) == []
 
 
 def test_the_wait_may_count_from_the_time_of_an_item(make_clock):
