@@ -161,19 +161,12 @@ class Ended(NamedTuple):
         )
 
 
-def run(
-    function: Callable,
-    *arguments: Any,
-    watch: Callable[[int], bool] = lambda pid: True,
-    every: float = 1.0,
-) -> Ended:
+def run(function: Callable, *arguments: Any) -> Ended:
     """Runs a function in a process of its own, to the end.
 
     Args:
         function: what another process can import; pickled, as what it returns.
         arguments: what it gets; pickled.
-        watch: called with the id of the process now and then; False: kill it.
-        every: so often, in seconds.
 
     Raises:
         Interrupted: on a signal, inside `handle_signals`, when the process has ended as well.
@@ -186,10 +179,6 @@ def run(
         result, failure = None, ""
         with reader, _started(child):
             writer.close()
-            assert child.pid is not None
-            while not multiprocessing.connection.wait([reader, child.sentinel], every):
-                if not watch(child.pid):
-                    child.kill()
             with contextlib.suppress(EOFError):
                 result, failure = reader.recv()
         said = log.read_text(encoding="utf-8", errors="replace")
@@ -352,16 +341,6 @@ def peak_memory() -> int:
     import resource
 
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # in bytes under macOS
-
-
-def resident_memory(pid: int) -> int:
-    """Returns the bytes that a process holds; 0: there is none."""
-    import psutil
-
-    try:
-        return psutil.Process(pid).memory_info().rss
-    except psutil.Error:
-        return 0
 
 
 def total_memory() -> int:

@@ -37,9 +37,7 @@ def find(request: TrainRequest, limit_mb: int = 0) -> int:
     while size:
         tried = dataclasses.replace(hparams, batch_size=size)
         ended = process.run(
-            *(_peak, dataclasses.replace(request.config, hparams=tried), request.load_user_code),
-            watch=lambda pid: process.resident_memory(pid) <= room,
-            every=0.05,
+            _peak, dataclasses.replace(request.config, hparams=tried), request.load_user_code
         )
         if ended.result is not None and ended.result <= room:
             print(f"batch_size {size:,} fits, in {ended.result / 2**20:,.0f} MB.")

@@ -1,6 +1,5 @@
 """text2text_tmpdir with vocabularies of the user's."""
 
-import dataclasses
 import json
 import os
 import pathlib
@@ -195,12 +194,6 @@ def test_the_vocabulary_of_a_run_serves_another_corpus(raw, tmp_path, capsys):
     assert f"its own dev (--dev_source={dev[0]} --dev_target={dev[1]}, in new folders)." in said
     assert f"warning: 3 pairs of the dev of {tmp_path}/run stand in this training text" in said
     assert f"Mix in what it was trained on, {train[0]} and {train[1]}, in the place of" in said
-    plain = dataclasses.replace(config, problem="algorithmic_reverse_binary40_test")
-    RunDirectory(tmp_path / "plain").begin(plain, [], [])
-    with pytest.raises(SystemExit):
-        argv[-3] = f"--vocab_from={tmp_path}/plain"
-        cli.run("t2t-datagen", "", datagen.define_flags, datagen.main, argv)
-    assert "Expected a run with a vocabulary. Received: " in capsys.readouterr().err
 
 
 def test_the_vocabulary_of_a_run_is_extended_by_the_text(raw, tmp_path):

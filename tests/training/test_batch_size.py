@@ -33,7 +33,7 @@ def request_of_1000(tmp_path):
 def test_a_size_that_does_not_fit_is_halved(request_of_1000, monkeypatch, capsys, ended):
     tried = []
 
-    def run(function, config, load_user_code, watch, every):
+    def run(function, config, load_user_code):
         tried.append(config.hparams.batch_size)
         return Ended(0, "", 500 * MB) if tried[-1] <= 250 else ended
 
