@@ -445,7 +445,7 @@ class Text2TextProblem(Problem):
             return
         if self.vocab_type != VocabType.SUBWORD:
             return
-        path = pathlib.Path(data_dir, *Text2TextProblem.vocab_files(self, data_dir))
+        path = pathlib.Path(data_dir, *Text2TextProblem.vocab_files(self, data_dir)[:1])
         if path.exists():
             return
         texts = self.generate_text_for_vocab(data_dir, tmp_dir)
@@ -504,7 +504,7 @@ class Text2TextProblem(Problem):
 
     def _read_vocabulary(self, data_dir: str):
         command = self.datagen_command(data_dir)
-        name = "".join(Text2TextProblem.vocab_files(self, data_dir))
+        name = "".join(Text2TextProblem.vocab_files(self, data_dir)[:1])
         names = name, self.oov_token, self.name
         return vocabulary_file.read(self.vocab_type, data_dir, *names, command)
 
