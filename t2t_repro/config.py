@@ -14,12 +14,12 @@ from typing import Annotated, Any
 from t2t_repro import fields, schema, t2t_compat
 from t2t_repro.errors import UserError, unknown
 from t2t_repro.fields import (
+    AppliesIf,
     Count,
     CountOrZero,
     NotNegative,
     Positive,
     Rate,
-    ReadIf,
     least,
     one_of,
 )
@@ -29,11 +29,11 @@ FREEZABLE = ("embeddings", "encoder", "decoder")
 DOT_PRODUCTS = ("scaled_dot_product", "dot_product")
 # The models, by T2T's names.
 TRANSFORMER = "transformer"
-ATTENDING = ("lstm_seq2seq_attention", "lstm_seq2seq_attention_bidirectional_encoder")
-RECURRENT = ("lstm_seq2seq", "lstm_seq2seq_bidirectional_encoder", *ATTENDING)
+ATTENTION_RNNS = ("lstm_seq2seq_attention", "lstm_seq2seq_attention_bidirectional_encoder")
+RECURRENT = ("lstm_seq2seq", "lstm_seq2seq_bidirectional_encoder", *ATTENTION_RNNS)
 BYTENET = "byte_net"
-OPPONENTS = (*RECURRENT, BYTENET)
-MODELS = (TRANSFORMER, *OPPONENTS)
+BASELINES = (*RECURRENT, BYTENET)
+MODELS = (TRANSFORMER, *BASELINES)
 # The optimizers, and how the names of the settings begin that each reads.
 OPTIMIZERS = {
     "adam": "optimizer_adam_",
@@ -44,10 +44,12 @@ OPTIMIZERS = {
 }
 # What some of the models read alone; the other hparams, all of them.
 _READ_BY = {
-    "num_heads": (TRANSFORMER, *ATTENDING),
-    "dropout": OPPONENTS,
+    "num_heads": (TRANSFORMER, *ATTENTION_RNNS),
+    "dropout": BASELINES,
     **dict.fromkeys(("num_block_repeat", "kernel_height"), (BYTENET,)),
-    **dict.fromkeys(("attention_mechanism", "attention_layer_size", "output_attention"), ATTENDING),
+    **dict.fromkeys(
+        ("attention_mechanism", "attention_layer_size", "output_attention"), ATTENTION_RNNS
+    ),
     **dict.fromkeys(
         "num_encoder_layers num_decoder_layers filter_size unidirectional_encoder pos norm_type "
         "norm_epsilon layer_preprocess_sequence layer_postprocess_sequence activation_dtype freeze "
@@ -143,23 +145,23 @@ def _is_relative(hp: "HParams") -> bool:
     return hp.self_attention_type == "dot_product_relative"
 
 
-def _above_zero(rate: str) -> ReadIf:
-    return ReadIf(lambda hp: getattr(hp, rate) > 0, f"{rate} is 0.")
+def _above_zero(rate: str) -> AppliesIf:
+    return AppliesIf(lambda hp: getattr(hp, rate) > 0, f"{rate} is 0.")
 
 
-def _only(name: str, value: str) -> ReadIf:
-    return ReadIf(lambda hp: getattr(hp, name) == value, f"only {name}={value} reads it.")
+def _only(name: str, value: str) -> AppliesIf:
+    return AppliesIf(lambda hp: getattr(hp, name) == value, f"only {name}={value} reads it.")
 
 
-def _by_schedule(name: str, instead: str = "") -> ReadIf:
+def _by_schedule(name: str, instead: str = "") -> AppliesIf:
     """Of a setting that only some factors of the schedule read."""
     otherwise = f"learning_rate_schedule={{hp.learning_rate_schedule}} does not read it{instead}."
-    return ReadIf(lambda hp: name in hp.read_by_schedule, otherwise)
+    return AppliesIf(lambda hp: name in hp.read_by_schedule, otherwise)
 
 
-def _by_optimizer(prefix: str) -> ReadIf:
+def _by_optimizer(prefix: str) -> AppliesIf:
     """Of the settings whose names begin so; an optimizer that is unknown is refused elsewhere."""
-    return ReadIf(
+    return AppliesIf(
         lambda hp: OPTIMIZERS.get(snake_case(hp.optimizer), prefix) == prefix,
         "optimizer={hp.optimizer} does not read it.",
     )
@@ -178,23 +180,25 @@ _DECAY_ADAM = _only("optimizer_adafactor_decay_type", "adam")
 _DECAY_POW = _only("optimizer_adafactor_decay_type", "pow")
 _RELATIVE = _only("self_attention_type", "dot_product_relative")
 _RELATIVE_V2 = _only("self_attention_type", "dot_product_relative_v2")  # which is not here
-_RESTRICTED = ReadIf(
+_RESTRICTED = AppliesIf(
     lambda hp: hp.self_attention_type in LOCAL, "only self_attention_type=local_... reads it."
 )
-_BUCKETS = ReadIf(
+_BUCKETS = AppliesIf(
     lambda hp: not hp.use_fixed_batch_size, "use_fixed_batch_size=True makes every batch alike."
 )
-_LAYERS = ReadIf(
+_LAYERS = AppliesIf(
     lambda hp: not (hp.num_encoder_layers and hp.num_decoder_layers),
     "num_encoder_layers and num_decoder_layers say it of both sides.",
 )
-_SEPARATE = ReadIf(
+_SEPARATE = AppliesIf(
     lambda hp: not hp.shared_embedding_and_softmax_weights,
     "shared_embedding_and_softmax_weights=True shares all tables already.",
 )
-_NORM = ReadIf(_normalizes, "no sequence has an 'n'.")
-_NORMALIZED = ReadIf(lambda hp: _normalizes(hp) and hp.norm_type != "none", "nothing normalizes.")
-_SCALED = ReadIf(
+_NORM = AppliesIf(_normalizes, "no sequence has an 'n'.")
+_NORMALIZED = AppliesIf(
+    lambda hp: _normalizes(hp) and hp.norm_type != "none", "nothing normalizes."
+)
+_SCALED = AppliesIf(
     lambda hp: hp.initializer != "xavier", "initializer={hp.initializer} does not read it."
 )
 
@@ -411,7 +415,7 @@ class HParams:
     def __post_init__(self):
         fields.check_types(self)
         fields.check_rules(self)
-        of_the_transformer = self.model not in OPPONENTS
+        of_the_transformer = self.model not in BASELINES
         for wrong, said in _CONFLICTS + _CONFLICTS_OF_THE_TRANSFORMER * of_the_transformer:
             if wrong(self):
                 raise UserError(said.format(hp=self))

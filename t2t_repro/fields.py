@@ -1,10 +1,10 @@
 """Fields of a dataclass that come from text: rules in their types, overrides, and flags.
 
     hidden_size: Annotated[int, least(1)] = 64
-    learning_rate: Annotated[float, least(0), ReadIf(is_legacy, "only the legacy schedule does.")]
+    learning_rate: Annotated[float, least(0), AppliesIf(is_legacy, "only the legacy schedule does.")]
     n: int = flag(8, "How many checkpoints to average.", least=1)
 
-A rule is a function of a field's name and value that raises a UserError, or a ReadIf.
+A rule is a function of a field's name and value that raises a UserError, or a AppliesIf.
 """
 
 import dataclasses
@@ -22,7 +22,7 @@ Rule = Callable[[str, Any], None]
 _SHOWN = 60  # characters of a value that was received
 
 
-class ReadIf(NamedTuple):
+class AppliesIf(NamedTuple):
     """When a field is read.
 
     Attributes:
@@ -88,7 +88,7 @@ def check_rules(config: Any) -> None:
     """Checks every field of a dataclass by its rules; the first that is broken raises."""
     for field in dataclasses.fields(config):
         for rule in _rules(field):
-            if not isinstance(rule, ReadIf):
+            if not isinstance(rule, AppliesIf):
                 rule(field.name, getattr(config, field.name))
 
 
@@ -99,7 +99,7 @@ def unread(config: Any, names: Iterable[str]) -> dict[str, str]:
         name: rule.otherwise.format(hp=config)
         for name in names
         for rule in _rules(fields[name])
-        if isinstance(rule, ReadIf) and not rule.condition(config)
+        if isinstance(rule, AppliesIf) and not rule.condition(config)
     }
 
 

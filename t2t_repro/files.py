@@ -34,7 +34,7 @@ def writing(path: str | os.PathLike, mode: str = "w") -> Iterator[Any]:
         with naming(path), open(path, mode, **text) as file:
             yield file
         return
-    path = behind_links(path)
+    path = resolve_links(path)
     if path.is_dir():  # found before the work is done, not after it
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -68,7 +68,7 @@ def check_file(flag: str, path: str | os.PathLike) -> None:
         raise UserError(f"Expected {flag} to be a file. Received: {os.fspath(path)}, {received}.")
 
 
-def behind_links(path: str | os.PathLike) -> pathlib.Path:
+def resolve_links(path: str | os.PathLike) -> pathlib.Path:
     """Returns what a link names in the end, which need not exist; any other path as it is."""
     return pathlib.Path(os.path.realpath(path) if os.path.islink(path) else path)
 
@@ -93,7 +93,7 @@ def writing_folder(path: str | os.PathLike) -> Iterator[pathlib.Path]:
     Raises:
         UserError: as `check_new_folder`.
     """
-    path = behind_links(path)
+    path = resolve_links(path)
     check_new_folder(path)
     unfinished = path.with_name(path.name + INCOMPLETE)
     shutil.rmtree(unfinished, ignore_errors=True)  # what a kill left

@@ -222,7 +222,7 @@ class RunDirectory:
             file.flush()
             yield
 
-    def writer(self) -> str:
+    def lock_holder(self) -> str:
         """Returns what the process that has it `locked` says of itself; "": there is none."""
         try:
             with open(self.path / _LOCK, encoding="utf-8") as file:

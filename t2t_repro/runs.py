@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from t2t_repro import registry
-from t2t_repro.config import OPPONENTS, TRANSFORMER
+from t2t_repro.config import BASELINES, TRANSFORMER
 from t2t_repro.decoding import tuned
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
@@ -96,7 +96,7 @@ def problem_of(config: RunConfig) -> Problem:
 
 def is_transformer(model: str) -> bool:
     """Returns whether a model is the Transformer, or derives from it."""
-    if model in (TRANSFORMER, *OPPONENTS):  # known without loading it
+    if model in (TRANSFORMER, *BASELINES):  # known without loading it
         return model == TRANSFORMER
     from t2t_repro.models.transformer import Transformer
 

@@ -183,9 +183,9 @@ def test_a_second_trainer_is_refused_until_the_first_is_gone(tmp_path):
     first.stdout.close()
     for _ in range(2):
         with run.locked():
-            assert f"process {os.getpid()}" in RunDirectory(run.path).writer()
+            assert f"process {os.getpid()}" in RunDirectory(run.path).lock_holder()
             assert (run.path / "trainer.lock").read_text().count("\n") == 1
-    assert run.writer() == "" == RunDirectory(tmp_path / "none").writer()
+    assert run.lock_holder() == "" == RunDirectory(tmp_path / "none").lock_holder()
 
 
 def test_a_description_is_copied_without_history(tmp_path):

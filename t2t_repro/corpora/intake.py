@@ -20,7 +20,7 @@ from t2t_repro.corpora.cleaner_en_xx import Pair
 from t2t_repro.corpora.raw_record import Made, Names, RawFile, Record, Share, shown
 from t2t_repro.corpora.request import Corpus, RawText
 from t2t_repro.errors import UserError
-from t2t_repro.files import behind_links, naming, writing
+from t2t_repro.files import naming, resolve_links, writing
 
 Say = Callable[[str], None]
 
@@ -68,7 +68,7 @@ def prepare(
         shares, left_out, files = work.make()
         record = Record(__version__, asked, raw_files, shares, left_out, files)
         for name in own:
-            behind_links(folder / name).unlink()
+            resolve_links(folder / name).unlink()
         record.write(folder)  # before the files get their names: what it lacks is the user's
     for line in _summary(record):
         say(line)

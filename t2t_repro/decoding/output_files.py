@@ -18,7 +18,7 @@ from typing import Any, BinaryIO
 
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
-from t2t_repro.files import INCOMPLETE, behind_links, is_stream, naming, write_text_atomic, writing
+from t2t_repro.files import INCOMPLETE, is_stream, naming, resolve_links, write_text_atomic, writing
 from t2t_repro.run_directory import RunConfig
 from t2t_repro.text import raw
 
@@ -132,7 +132,7 @@ def growing(
             files = {pathlib.Path(p): stack.enter_context(writing(p, "wb")) for p in paths}
             yield Growing(files, None, told)
             return
-        whole = [behind_links(path) for path in paths]
+        whole = [resolve_links(path) for path in paths]
         for path in filter(pathlib.Path.is_dir, whole):  # found before the work is done
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
         unfinished = [path.with_name(path.name + INCOMPLETE) for path in whole]

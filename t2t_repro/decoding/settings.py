@@ -51,10 +51,10 @@ _REASONS = {each: why for why, options in _INERT.items() for each in options.spl
 
 
 # What has no effect is said; fields.unread finds it.
-_SAMPLED = fields.ReadIf(lambda settings: settings.sampling_method != "argmax", "")
-_OF_BEAMS = fields.ReadIf(lambda settings: settings.return_beams, "")
-_GREEDY = fields.ReadIf(lambda settings: settings.beam_size == 1, "")
-_FORCED = fields.ReadIf(lambda settings: settings.forces_length, "")
+_SAMPLED = fields.AppliesIf(lambda settings: settings.sampling_method != "argmax", "")
+_OF_BEAMS = fields.AppliesIf(lambda settings: settings.return_beams, "")
+_GREEDY = fields.AppliesIf(lambda settings: settings.beam_size == 1, "")
+_FORCED = fields.AppliesIf(lambda settings: settings.forces_length, "")
 _INPUT_SIZE = fields.rule(
     lambda size: size == -1 or size >= 2, "{name} to be -1, or 2 and more: a token and the end"
 )

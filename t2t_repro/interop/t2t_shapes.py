@@ -5,7 +5,7 @@ import re
 from collections.abc import Collection
 from typing import Any
 
-from t2t_repro.config import BYTENET, OPPONENTS, HParams
+from t2t_repro.config import BASELINES, BYTENET, HParams
 from t2t_repro.errors import UserError
 
 Shapes = dict[str, tuple[int, ...]]
@@ -25,13 +25,13 @@ def check_names(names: Collection[str], prefix: Any) -> None:
     has_tables = any(_MODALITY.match(name) for name in names)
     if has_tables and any(_LAYER.match(name) for name in names):
         return
-    if has_tables and _model(names) in OPPONENTS:
+    if has_tables and _model(names) in BASELINES:
         return
     tops = sorted({name.partition("/")[0] for name in names})
     raise UserError(
         f"Expected a Transformer of tensor2tensor {VERSIONS}: variables transformer/body/... and "
         f"transformer/symbol_modality_... Received: {prefix}, with variables of "
-        f"{', '.join(tops[:10]) or 'nothing'}. Of other models there are: {', '.join(OPPONENTS)}."
+        f"{', '.join(tops[:10]) or 'nothing'}. Of other models there are: {', '.join(BASELINES)}."
     )
 
 
@@ -55,7 +55,7 @@ def facts(shapes: Shapes) -> dict[str, Any]:
         found["shared_embedding_and_softmax_weights"] = kinds == {"shared"}
     if kinds != {"shared"}:
         found["shared_embedding"] = "shared" in kinds
-    if model in OPPONENTS:
+    if model in BASELINES:
         return found | (_bytenet_facts(shapes) if model == BYTENET else _lstm_facts(shapes))
     found["use_target_space_embedding"] = "transformer/body/target_space_embedding/kernel" in shapes
     layers = [match for name in shapes if (match := _LAYER.match(name))]

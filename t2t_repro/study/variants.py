@@ -12,7 +12,7 @@ import pathlib
 import re
 
 from t2t_repro import registry
-from t2t_repro.config import OPPONENTS, HParams
+from t2t_repro.config import BASELINES, HParams
 from t2t_repro.errors import UserError
 
 WARMUP = "linear_warmup"
@@ -232,7 +232,7 @@ class Request:
 def _hparams_of(grid: Grid, cell: Cell) -> HParams:
     variant = grid.variant(cell.variant)
     hparams = registry.get_hparams(variant.hparams_set, grid.hparams).override(variant.hparams)
-    if variant.sequences and hparams.model in OPPONENTS:
+    if variant.sequences and hparams.model in BASELINES:
         raise UserError(
             "Expected an hparams set of a Transformer, whose sublayers have sequences. Received: "
             f"{variant.hparams_set}, of model={hparams.model}. Compare it by --hparams_sets."

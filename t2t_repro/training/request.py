@@ -9,7 +9,7 @@ import pathlib
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from t2t_repro.config import OPPONENTS
+from t2t_repro.config import BASELINES
 from t2t_repro.data.job import Job
 from t2t_repro.errors import UserError, unknown
 from t2t_repro.fields import flag
@@ -168,7 +168,7 @@ class TrainRequest:
     def _check_packed(self) -> None:
         """Refuses rows of several sentences where the model would mix them."""
         model, length = self.config.hparams.model, self.problem.packed_length
-        if length and model in OPPONENTS:
+        if length and model in BASELINES:
             raise UserError(
                 f"Expected a problem of a sentence in each row with model={model}, which would mix "
                 f"those of one. Received: {self.problem.name} of packed_length={length}. Take one "

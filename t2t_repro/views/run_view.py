@@ -123,7 +123,7 @@ def view(run: RunDirectory) -> RunView:
     saved = _checkpoints(run.checkpoints_dir, _scores(evaluated))
     steps = [row["step"] for row in rows if isinstance(row.get("step"), int)]
     whole = [each for each in saved if each.whole]
-    step, trainer = max([0, *steps, *(each.step for each in whole)]), run.writer()
+    step, trainer = max([0, *steps, *(each.step for each in whole)]), run.lock_holder()
     stopped = step < config.hparams.train_steps and not trainer
     return RunView(
         path=str(run.path),

@@ -11,7 +11,7 @@ from t2t_repro.config import HParams
 
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden"
 T2T = json.loads((GOLDEN / "hparams.json").read_text())
-OPPONENTS = json.loads((GOLDEN / "opponents_hparams.json").read_text())
+BASELINES = json.loads((GOLDEN / "opponents_hparams.json").read_text())
 FIELDS = {field.name for field in dataclasses.fields(HParams)}
 ROWS = "l2 l4 l8 l10 h1 h4 h16 h32 k128 k256 ff1024 ff4096 dr0 dr2 ls0 ls2 hs256 hs1024".split()
 EXPECTED = [
@@ -47,14 +47,14 @@ def test_the_expected_sets_exist():
 
 
 def test_every_other_set_is_known_to_be_ours():
-    others = set(registry.list_hparams()) - set(T2T) - set(OPPONENTS) - OURS
+    others = set(registry.list_hparams()) - set(T2T) - set(BASELINES) - OURS
     assert all(name.startswith("paper_table3_") for name in others), others
 
 
-@pytest.mark.parametrize("name", [*sorted(set(registry.list_hparams()) & set(T2T)), *OPPONENTS])
+@pytest.mark.parametrize("name", [*sorted(set(registry.list_hparams()) & set(T2T)), *BASELINES])
 def test_equals_t2t(name):
     ours = dataclasses.asdict(registry.get_hparams(name))
-    theirs = (T2T | OPPONENTS)[name]
+    theirs = (T2T | BASELINES)[name]
     expected = {field: value for field, value in theirs.items() if field in FIELDS}
     assert {field: ours[field] for field in expected} == expected
 
