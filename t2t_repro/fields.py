@@ -1,7 +1,7 @@
 """Fields of a dataclass that come from text: rules in their types, overrides, and flags.
 
     hidden_size: Annotated[int, least(1)] = 64
-    learning_rate: Annotated[float, least(0), AppliesIf(is_legacy, "only the legacy schedule does.")]
+    learning_rate: Annotated[float, least(0), AppliesIf(is_legacy, "legacy schedules do.")]
     n: int = flag(8, "How many checkpoints to average.", least=1)
 
 A rule is a function of a field's name and value that raises a UserError, or a AppliesIf.

@@ -123,7 +123,7 @@ assert all(map(np.array_equal, before, model.trainable_variables))
 print("same numbers")
 """
 
-BASELINES = """
+OPPONENTS = """
 import sys
 sys.path.insert(0, {root!r})
 import numpy as np
@@ -164,7 +164,7 @@ def test_the_regularizers_on_jax():
 
 @pytest.mark.slow
 def test_models_that_see_padding_get_none_on_jax():
-    run(BASELINES.format(root=str(pathlib.Path(__file__).parents[1])))
+    run(OPPONENTS.format(root=str(pathlib.Path(__file__).parents[1])))
 
 
 @pytest.mark.parametrize(
