@@ -72,7 +72,7 @@ def transformer_own_text_annealed() -> HParams:
 
 @register_hparams(problem=TEXT2TEXT)
 def transformer_own_text_student() -> HParams:
-    """Ours, for t2t-distill with a reverse teacher and --warm_start: quick, and learns long.
+    """Ours, for the text of two teachers, from the weights of one: quick, and learns long.
 
     A deep encoder and one decoder layer, which decodes greedily. What it cannot hold costs it more
     than what it could learn by heart, so that it has less dropout than its teacher.

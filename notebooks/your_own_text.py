@@ -130,11 +130,11 @@ assert done.returncode == 0
 # %%
 record = json.loads((made / "own-text.json").read_text(encoding="utf-8"))
 for name in ("sacrebleu", "chrf2"):
-    score = record["scores"][name]
+    score = record["stages"]["test"]["found"][name]
     print(f"{name}: {score['score']:.1f}  ({score['signature']})")
 for name, stage in record["stages"].items():
     print(f"{stage['seconds']:6.1f} s  {name}")
-assert record["scores"]["sacrebleu"]["score"] > 50
+assert record["stages"]["test"]["found"]["sacrebleu"]["score"] > 50
 
 # %% [markdown]
 # ## In this program

@@ -34,7 +34,7 @@ FLOORS = (
     {"study"},
     {"paper"},
     {"own_text", "callbacks"},
-    {"distilling"},  # goes in the stages of own_text
+    {"distill"},  # goes in the stages of own_text
     {"cli"},  # what the programs share: it loads a user's package
     {"bin"},
     {"trainer"},  # the door

@@ -5,14 +5,11 @@
 
 has the teacher translate the sources of its training data, trains a student on that (the teacher's
 configuration with 6 encoder layers and 2 decoder layers, or --hparams_set and --hparams), takes of
-it what is best by dev, lets it decode greedily, and compares both by BLEU and speed
-(DIR/distill.json).
+it what is best by dev, lets it decode greedily, and compares both on dev (DIR/dev/comparison.json).
 
   --monolingual=more.en        the teacher translates these, too
-  --back_translate=more.de     a student of the other direction learns to write these sentences,
-                               from what the teacher makes of them
-  --reverse_teacher=BACK       a run of the other direction writes sources for the targets of the
-                               training data, beside all that: a student as large as the teacher
+  --back_translate=more.de     a student of the other direction, as large as the teacher, learns to
+                               write these sentences, from what the teacher makes of them
 
 Each stage is a program of its own, whose command it prints. Stopped or killed, the same command
 goes on; what is done is not done again. With more --train_steps it trains on, but for a student
@@ -23,7 +20,7 @@ docs/distillation.md has more.
 from absl import flags
 
 from t2t_repro import cli
-from t2t_repro.distilling.request import DistillRequest
+from t2t_repro.distill.request import DistillRequest
 
 
 def define_flags(f: flags.FlagValues) -> None:
@@ -33,8 +30,11 @@ def define_flags(f: flags.FlagValues) -> None:
 
 def main(args: flags.FlagValues) -> None:
     """Does what the flags ask for."""
+    hint = "--teacher is a run that t2t-trainer or t2t-avg-all made."
+    needed = {name: args[name].value for name in ("teacher", "output_dir")}
+    cli.check_given(needed, dict.fromkeys(needed, hint))
     request = cli.request(args, DistillRequest)
-    from t2t_repro.distilling import stages
+    from t2t_repro.distill import stages
 
     stages.run(request)
 

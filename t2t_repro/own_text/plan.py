@@ -1,28 +1,24 @@
-"""The plan: which set, how many steps, how long and how much disk, by a few steps of trial."""
+"""The plan: which set, how many steps and how long, by a few steps of trial."""
 
 import dataclasses
+import json
 import math
 import pathlib
-import shutil
 import statistics
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from t2t_repro import registry, schema
-from t2t_repro.config import HParams
+from t2t_repro import registry
 from t2t_repro.data import preset
 from t2t_repro.data.text_size import TextSize
-from t2t_repro.errors import UserError
-from t2t_repro.own_text.record import Plan
 from t2t_repro.own_text.request import OwnTextRequest
 from t2t_repro.problem import Problem
 from t2t_repro.progress import duration
 from t2t_repro.run_directory import PLAN, TRAINING_DATA, RunDirectory
 from t2t_repro.training import updates
-from t2t_repro.views.run_view import view
 
 CPU_MINUTES = 40  # of training, where nothing else is said
-KEPT, BEST = 10, 5  # checkpoints that stay while it trains
+# Of the checkpoints these stay while it trains.
+KEEPING = {"keep_checkpoint_max": 10, "keep_best": 5, "best_metric": "bleu"}
 BLEU_SENTENCES = 200
 TRIAL_STEPS = 40
 REPORTS = 4  # in a trial; the first, which compiles, does not count
@@ -40,8 +36,7 @@ _LEAST_PAIRS = 3000  # of which any time makes a translator
 USABLE = ((200, 4e6), (math.inf, 30e6))
 
 
-@dataclasses.dataclass(frozen=True)
-class Text:
+class Text(NamedTuple):
     """What t2t-datagen has made: text to train on, dev pairs, subwords."""
 
     train: TextSize
@@ -50,50 +45,106 @@ class Text:
 
     @classmethod
     def of(cls, summary: pathlib.Path) -> "Text":
-        """Returns what its summary says.
-
-        Raises:
-            UserError: if it lacks a split, or the vocabulary's size.
-        """
-        made: Any = schema.read(summary, dict[str, Any])
-        try:
-            dev = made["splits"]["dev"]["examples"]
-            return cls(TextSize.of(made), dev, made["vocab_size"]["targets"])
-        except (LookupError, TypeError, ValueError, AttributeError) as error:
-            raise UserError(
-                f"Expected a summary of train and dev in {summary}. Received: none of {error}. "
-                "Remove its folder, and give the same command."
-            ) from error
+        """Returns what its summary says."""
+        made = json.loads(summary.read_bytes())
+        dev = made["splits"]["dev"]["examples"]
+        return cls(TextSize.of(made), dev, made["vocab_size"]["targets"])
 
 
-class Measured(NamedTuple):
-    """What a trial measured: seconds of an update and of an evaluation, target tokens of an update,
-    and whether it computed on GPUs."""
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Measured:
+    """What a trial measured.
 
-    a_step: float
-    an_evaluation: float
-    tokens: float
-    on_gpus: bool
+    Attributes:
+        hparams_set: the set that was tried.
+        parameters: of the model.
+        seconds_per_step, tokens_per_step: of an update; target tokens.
+        evaluation_seconds: of one evaluation.
+        gpu: whether it computed on GPUs.
+    """
 
-    @classmethod
-    def of(cls, trial: RunDirectory) -> "Measured":
-        """Returns what a run of `TRIAL_STEPS` steps shows."""
-        rows = trial.read_metrics()
-        train = [row for row in rows if row["kind"] == "train"]
-        evaluated = [row for row in rows if row["kind"] == "eval"][-1]
-        data: Any = schema.read(trial.path / TRAINING_DATA, dict[str, Any])
-        update = updates.batches_of_an_update(trial.config().hparams)
-        tokens = update * data["targets_tokens"] / data["batches"]
-        rate = statistics.median(float(row["tokens_per_second"]) for row in train[1:])
-        an_evaluation = max(0.0, float(evaluated["time"]) - float(train[-1]["time"]))
-        found: Any = schema.read(trial.path / PLAN, dict[str, Any])
-        return cls(tokens / rate, an_evaluation, tokens, found["machine"]["kind"] == "GPU")
+    hparams_set: str
+    parameters: int
+    seconds_per_step: float
+    tokens_per_step: float
+    evaluation_seconds: float
+    gpu: bool
 
-    def minutes(self, request: OwnTextRequest) -> float:
+    def seconds(self, request: OwnTextRequest) -> float:
         """Returns how long to train at most; 0: as long as it takes."""
-        if request.train_minutes is not None:
-            return request.train_minutes
-        return 0 if self.on_gpus else CPU_MINUTES
+        default = 0 if self.gpu else CPU_MINUTES
+        return 60 * (default if request.train_minutes is None else request.train_minutes)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Plan(Measured):
+    """What was decided before step 0, and what it was decided by.
+
+    Attributes:
+        pairs: of training.
+        subwords: in the vocabulary.
+        reason: why it is that set.
+        hparams: the changes to it that its text needs.
+        of_length: those that its number of steps needs (`preset.of_length`).
+        train_steps: how many to make at most.
+        wanted_steps: how many the set would make.
+        goes_on: whether a longer training continues this one.
+        local_eval_frequency: an evaluation each so many.
+        patience: it stops when BLEU has not risen for so many steps.
+        bleu_sentences: so many dev sentences are decoded at each.
+        minutes: of training, at most.
+        expects: what to expect of so much training, for a reader.
+    """
+
+    pairs: int
+    subwords: int
+    reason: str
+    hparams: str
+    of_length: str
+    train_steps: int
+    wanted_steps: int
+    goes_on: bool
+    local_eval_frequency: int
+    patience: int
+    bleu_sentences: int
+    minutes: float
+    expects: str
+
+    def __str__(self) -> str:
+        """Two lines for a reader: what is trained and why, and what it takes and gives."""
+        end = "" if self.train_steps == self.wanted_steps else f" of {self.wanted_steps:,}"
+        return (
+            f"  {self.hparams_set}, {self.parameters:,} parameters, {self.subwords:,} subwords: "
+            f"{self.reason}.\n"
+            f"  {self.train_steps:,}{end} steps in {duration(60 * self.minutes)} at most, by "
+            f"{self.seconds_per_step:.3f} s a step. {self.expects}"
+        )
+
+    @property
+    def to_the_end(self) -> str:
+        """With which flags a command makes all the steps, of which this has fewer."""
+        end = "goes on to them" if self.goes_on else "makes them in another --output_dir"
+        return f"with --train_minutes=0, and no --train_steps, {end}"
+
+
+def measured(trial: RunDirectory) -> Measured:
+    """Returns what a run of `TRIAL_STEPS` steps shows, reported and evaluated in parts: the first
+    of each compiles."""
+    config, rows = trial.config(), trial.read_metrics()
+    train = [row for row in rows if row["kind"] == "train"]
+    evaluated = [row for row in rows if row["kind"] == "eval"][-1]
+    data, seen = (json.loads((trial.path / n).read_bytes()) for n in (TRAINING_DATA, PLAN))
+    update = updates.batches_of_an_update(config.hparams)
+    tokens = update * data["targets_tokens"] / data["batches"]
+    rate = statistics.median(float(row["tokens_per_second"]) for row in train[1:])
+    return Measured(
+        hparams_set=config.hparams_set,
+        parameters=seen["parameters"],
+        seconds_per_step=tokens / rate,
+        tokens_per_step=tokens,
+        evaluation_seconds=max(0.0, float(evaluated["time"]) - float(train[-1]["time"])),
+        gpu=seen["machine"]["kind"] == "GPU",
+    )
 
 
 def chosen_set(
@@ -101,7 +152,7 @@ def chosen_set(
     text: Text,
     problem: Problem,
     data_dir: pathlib.Path,
-    tried: Plan | None = None,
+    tried: Measured | None = None,
 ) -> preset.Preset:
     """Returns the set that is asked for, or the one for so much text in such a vocabulary.
 
@@ -109,10 +160,9 @@ def chosen_set(
         request: what is asked for.
         text: what there is to train on.
         problem, data_dir: whose vocabulary it is.
-        tried: the plan by a trial of another set; None: the smallest where the time has an end.
+        tried: the trial of another set; None: the smallest where the time has an end.
     """
     if request.hparams_set:
-        registry.get_hparams(request.hparams_set, request.hparams)
         apart = preset.of_separate_tables(problem, data_dir)
         named = preset.Preset(request.hparams_set, "named by --hparams_set", apart)
         return named.beside(request.hparams)
@@ -122,95 +172,21 @@ def chosen_set(
         whole = preset.tokens_of(row.hparams_set, request.train_steps)
         if tried is None:
             return whole if endless or request.train_steps else 0
-        ends = tried.tokens_in_time
+        in_time = tried.seconds(request) * tried.tokens_per_step / tried.seconds_per_step
         costs = {each.hparams_set: each.cost for each in preset.ROWS}
-        return min(whole, ends * costs.get(tried.hparams_set, 1.0) / row.cost) if ends else whole
+        in_time *= costs.get(tried.hparams_set, 1.0) / row.cost
+        return min(whole, in_time) if in_time else whole
 
-    return preset.proposed(problem, data_dir, text.train, None, tokens)
-
-
-def hparams_of(request: OwnTextRequest, chosen: preset.Preset) -> HParams:
-    """Returns the set with the changes that are asked for, and those that the text needs."""
-    return registry.get_hparams(chosen.hparams_set, request.hparams).override(chosen.hparams)
-
-
-def check_length(begun: Plan, hparams: HParams) -> None:
-    """Refuses another length for a training that is under way and cannot be made longer.
-
-    Raises:
-        UserError: naming the one that it was begun with.
-    """
-    if hparams.reads_train_steps:
-        raise UserError(
-            "Expected --train_steps and --train_minutes as it was begun with: the steps of "
-            f"{begun.hparams_set} depend on where they end, at {begun.train_steps:,}. Received: "
-            "others. Put them back, or give another --output_dir."
-        )
-
-
-def check_not_shorter(run: RunDirectory, steps: int) -> None:
-    """Refuses fewer steps than a training has made already.
-
-    Args:
-        run: of the training, if there is one.
-        steps: of updates, that are asked for.
-
-    Raises:
-        UserError: naming both.
-    """
-    if not run.exists():
-        return
-    made = run.newest_step() // updates.batches_of_an_update(run.config().hparams)
-    if steps < made:
-        raise UserError(
-            f"Expected as many steps as {run.path} has made, {made:,}, or more. Received: "
-            f"{steps:,}. Give another --output_dir for a shorter training."
-        )
-
-
-def check_model(run: pathlib.Path, model: pathlib.Path) -> None:
-    """Refuses a model whose run is gone: another run's would not go into its place.
-
-    Raises:
-        UserError: naming both.
-    """
-    if RunDirectory(model).exists() and not RunDirectory(run).exists():
-        raise UserError(
-            f"Expected {run}, of which {model} was made. Received: no run there. Put it back, or "
-            f"move {model} away: the same command then trains anew."
-        )
-
-
-def check_same_end(run: RunDirectory, steps: int, wanted: HParams) -> None:
-    """Refuses other steps for a training, if there is one, that depends on where they end.
-
-    Args:
-        run: of the training, if there is one.
-        steps: of updates, that are asked for.
-        wanted: what a training of so many would have; a decay may end with them.
-
-    Raises:
-        UserError: naming both.
-    """
-    if not run.exists():
-        return
-    hparams = run.config().hparams
-    begun = hparams.train_steps // updates.batches_of_an_update(hparams)
-    decays = wanted.learning_rate_decay_steps != hparams.learning_rate_decay_steps
-    if (hparams.reads_train_steps or decays) and steps != begun:
-        raise UserError(
-            f"Expected --train_steps={begun}, with which {run.path} was begun: what it does "
-            f"depends on where it ends. Received: {steps}. Give another --output_dir."
-        )
+    chosen = preset.proposed(problem, data_dir, text.train, None, tokens)
+    return chosen.beside(request.hparams)
 
 
 def make(
     request: OwnTextRequest,
     text: Text,
     chosen: preset.Preset,
-    trial: RunDirectory,
-    room: int,
-    before: Plan | None = None,
+    found: Measured,
+    of_length: str | None = None,
 ) -> Plan:
     """Returns the plan.
 
@@ -218,52 +194,36 @@ def make(
         request: what is asked for.
         text: what there is to train on.
         chosen: the set.
-        trial: a run of `TRIAL_STEPS` steps, reported and evaluated in halves: the first of a
-            process compiles.
-        room: bytes on the disk for all models.
-        before: the plan of a training that is under way and goes on; None: there is none.
-
-    Raises:
-        UserError: if the disk is too small.
+        found: what a trial of it has measured.
+        of_length: that of a training which is under way and goes on; None: there is none.
     """
-    a_step, an_evaluation, tokens, _ = found = Measured.of(trial)
-    minutes = found.minutes(request)
-    hparams = hparams_of(request, chosen)
-    wanted = hparams.train_steps
-    most = request.train_steps or wanted
-    steps, frequency = schedule(most, 60 * minutes, a_step, an_evaluation)
-    evaluations = -(-steps // frequency)
-    of_length = preset.of_length(chosen.hparams_set, request.hparams, steps)
-    saved = view(trial)
-    checkpoint = max(each.megabytes for each in saved.checkpoints)
-    # Adam's checkpoint is the weights three times; behind it come averages and exports.
-    disk = checkpoint * (KEPT + 1) + checkpoint / 3 * (BEST + 8)
-    if disk * 1e6 > room:
-        raise UserError(
-            f"Expected {disk:,.0f} MB of disk for {KEPT} checkpoints and what is made of them. "
-            f"Received: {room / 1e6:,.0f} MB, with what is there of them. Free some space, or give "
-            "an --output_dir on another disk; the same command goes on."
-        )
+    hparams = registry.get_hparams(chosen.hparams_set, request.hparams).override(chosen.hparams)
+    a_step, an_evaluation = found.seconds_per_step, found.evaluation_seconds
+    most = request.train_steps or hparams.train_steps
+    steps, frequency = schedule(most, found.seconds(request), a_step, an_evaluation)
+    seconds = steps * a_step + -(-steps // frequency) * an_evaluation
+    if of_length is None:
+        of_length = preset.of_length(chosen.hparams_set, request.hparams, steps)
+    # Before the rate is warm there may be no BLEU at all; of a rate that ends, the best is there.
+    patience = max(_PATIENCE * frequency, hparams.learning_rate_warmup_steps)
+    own: dict[str, Any] = {f.name: getattr(found, f.name) for f in dataclasses.fields(Measured)}
     return Plan(
+        **own,
         pairs=text.train.pairs,
         subwords=text.subwords,
-        hparams_set=chosen.hparams_set,
-        hparams=chosen.hparams,
         reason=chosen.reason,
-        parameters=sum(saved.parameters.values()),
-        seconds_per_step=round(a_step, 4),
-        evaluation_seconds=round(an_evaluation, 1),
+        hparams=chosen.hparams,
+        of_length=of_length,
         train_steps=steps,
-        wanted_steps=wanted,
+        wanted_steps=hparams.train_steps,
         goes_on=not hparams.reads_train_steps,
         local_eval_frequency=frequency,
-        patience=_patience(hparams, steps, frequency),
+        patience=steps if hparams.reads_train_steps else patience,
         bleu_sentences=min(BLEU_SENTENCES, text.dev),
-        minutes=round((steps * a_step + evaluations * an_evaluation) / 60, 1),
-        tokens_in_time=round(60 * minutes * tokens / a_step),
-        expects=expectation(text.train, steps * tokens, tokens / a_step),
-        disk_mb=round(disk, 1),
-        of_length=of_length if before is None else before.of_length,
+        minutes=round(seconds / 60, 1),
+        expects=expectation(
+            text.train, steps * found.tokens_per_step, found.tokens_per_step / a_step
+        ),
     )
 
 
@@ -308,48 +268,6 @@ def expectation(text: TextSize, tokens: float, rate: float) -> str:
         f"Expect a rough gist at best, by {tokens / 1e6:.3g} million target tokens of training. A "
         f"usable translator takes about {usable / 1e6:.0f} million: --train_minutes={minutes}"
     )
-
-
-def said(plan: Plan) -> str:
-    """Returns a plan for a reader."""
-    stops = f"; it stops earlier where BLEU has not risen for {plan.patience:,} steps"
-    lines = [
-        f"  {plan.hparams_set}: {plan.reason}",
-        *([f"  {plan.expects}"] if plan.expects else []),
-        f"  {plan.parameters:,} parameters, {plan.subwords:,} subwords",
-        f"  {plan.train_steps:,} steps of {plan.seconds_per_step:.3f} s, every "
-        f"{plan.local_eval_frequency:,} an evaluation of {plan.evaluation_seconds:.0f} s, as a "
-        f"trial measured: {duration(60 * plan.minutes)}, longer on a machine that gets busier"
-        f"{stops if plan.patience < plan.train_steps else ''}",
-        f"  {plan.disk_mb:,.0f} MB of disk at most",
-    ]
-    if plan.train_steps < plan.wanted_steps:
-        full = plan.wanted_steps * plan.seconds_per_step
-        lines.append(
-            f"  {plan.wanted_steps:,} steps are what the set is made for, {duration(full)} here; "
-            f"the same command {to_the_end(plan)}"
-        )
-    return "\n".join(lines)
-
-
-def to_the_end(plan: Plan) -> str:
-    """Returns with which flags a command makes all the steps, of which a plan has fewer."""
-    end = "goes on to them" if plan.goes_on else "makes them in another --output_dir"
-    return f"with --train_minutes=0, and no --train_steps, {end}"
-
-
-def room(folder: pathlib.Path, models: Sequence[pathlib.Path]) -> int:
-    """Returns the bytes that are free where a folder lies, or taken by models in it already."""
-    there = (file for path in models for file in path.rglob("*") if file.is_file())
-    return shutil.disk_usage(folder).free + sum(file.stat().st_size for file in there)
-
-
-def _patience(hparams: HParams, steps: int, frequency: int) -> int:
-    """Returns after how many steps without a better BLEU a training ends."""
-    if hparams.reads_train_steps:
-        return steps  # the best is at its end
-    # Before the rate is warm there may be no BLEU at all.
-    return max(_PATIENCE * frequency, hparams.learning_rate_warmup_steps)
 
 
 def _rounded(number: float) -> int:

@@ -1,30 +1,33 @@
-"""What t2t-own-text is asked for."""
+"""What t2t-own-text is asked for, and where everything that it makes lies."""
 
 import dataclasses
-import os
-from collections.abc import Collection
+import pathlib
 from typing import Any
 
 from t2t_repro.corpora.request import RawText
-from t2t_repro.errors import UserError
 from t2t_repro.fields import flag, flags_of
+
+PROBLEM = "text2text_tmpdir"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class OwnTextRequest:
-    """The flags of t2t-own-text, but for those of the raw text.
+    """The flags of t2t-own-text.
 
     Attributes:
-        raw: the flags of the raw text, as t2t-datagen has them.
-        vocabulary: (flag, value) of those of the vocabulary that were given, as there.
-        vocabulary_files: the files that these name.
+        raw: those of the raw text, as t2t-datagen has them; --source and --target are its
+            --train_source and --train_target.
         the others: as --help says.
     """
 
-    raw: RawText = RawText()
-    vocabulary: tuple[tuple[str, str], ...] = ()
-    vocabulary_files: tuple[str, ...] = ()
+    raw: RawText
     output_dir: str = flag("", "The folder of all that is made.")
+    vocab_size: int = flag(
+        0, "About how many subwords to build; 0: as the text supports.", least=0, most=2**20
+    )
+    vocab: str = flag(
+        "", "A vocabulary of your own for both sides: T2T's subwords or a SentencePiece model."
+    )
     keep_bad_pairs: bool = flag(
         False, "Take all pairs, also those that t2t-datagen --drop_bad_pairs leaves out."
     )
@@ -42,54 +45,30 @@ class OwnTextRequest:
         0, "Of the splits, the weights and the order of the data.", least=0, most=2**32 - 2
     )
 
-    def __post_init__(self) -> None:
-        missing = [
-            f"--{name}"
-            for name, value in {
-                "source": self.raw.train_source,
-                "output_dir": self.output_dir,
-            }.items()
-            if not value
-        ]
-        if missing:
-            raise UserError(
-                f"Expected {' and '.join(missing)}. Received: none. --source and --target are two "
-                "files of one sentence a line, or --source one file that holds both sides."
-            )
-        if self.hparams and not self.hparams_set:
-            raise UserError(
-                "--hparams has no effect without --hparams_set: they are changes to a set. "
-                f"Received: {self.hparams!r} alone. Name the set that they change."
-            )
+    def text_flags(self) -> dict[str, Any]:
+        """Returns the flags of t2t-datagen that say what text there is and what becomes of it."""
+        values = {name: getattr(self.raw, name) for name in flags_of(RawText)}
+        values |= {"vocab_size": self.vocab_size or None, "vocab": self.vocab or None}
+        return values | {"random_seed": self.random_seed}
 
-    def text_flags(self, test_size: int) -> list[str]:
-        """Returns the flags of t2t-datagen that say what text there is and what becomes of it.
+    def files(self) -> list[str]:
+        """Returns the files that are read."""
+        paths = [path for corpus in self.raw.corpora() for path in corpus.paths()]
+        return paths + [self.vocab] * bool(self.vocab)
 
-        Args:
-            test_size: how many pairs to draw for test where the request does not say it.
-        """
-        values: dict[str, Any] = {name: getattr(self.raw, name) for name in flags_of(RawText)}
-        if test_size and not (self.raw.test_source or self.raw.test_size):
-            values["test_size"] = test_size
-        named = [f"--{name}={value}" for name, value in values.items() if value is not None]
-        named += [f"--{name}={value}" for name, value in self.vocabulary]
-        bad_pairs = "--keep_bad_pairs" if self.keep_bad_pairs else "--drop_bad_pairs"
-        return [*named, bad_pairs, f"--random_seed={self.random_seed}"]
 
-    def begun_with(self, files: Collection[str]) -> dict[str, str]:
-        """Returns what stays in a folder: of text, splits, ids and model, {flag: value}.
+class Folder:
+    """Where everything lies."""
 
-        Args:
-            files: what was read. A flag that names one is left out: the files may be moved.
-        """
-        values: dict[str, Any] = {name: getattr(self.raw, name) for name in flags_of(RawText)}
-        values |= dict(self.vocabulary)
-        names = ("random_seed", "keep_bad_pairs", "hparams_set", "hparams")
-        values |= {name: getattr(self, name) for name in names}
+    def __init__(self, path: pathlib.Path):
+        self.path = path
+        self.text, self.data, self.run = path / "text", path / "data", path / "run"
+        self.trial, self.model = path / "trial", path / "model"
+        self.translations = path / "test" / "translations.txt"
+        self.export, self.explain = path / "export", path / "explain.html"
+        self.page, self.record = path / "index.html", path / "own-text.json"
+        self.summary = self.data / f"datagen.{PROBLEM}.json"
 
-        def names_files(value: Any) -> bool:
-            parts = (os.path.expanduser(part.strip()) for part in str(value).split(","))
-            return any(part in files for part in parts)
-
-        kept = {n: v for n, v in values.items() if v is not None and not names_files(v)}
-        return {name: str(value) for name, value in kept.items()}
+    def sides(self, split: str) -> list[pathlib.Path]:
+        """The two text files of "train", "eval" or "test"."""
+        return [self.text / f"{side}.{split}.txt" for side in ("inputs", "targets")]

@@ -10,16 +10,18 @@ import importlib.resources
 import json
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from t2t_repro.config import HParams
 from t2t_repro.errors import UserError
-from t2t_repro.interop import tensor2tensor
-from t2t_repro.layers.position import inverse_timescales
-from t2t_repro.models.transformer import Transformer
 from t2t_repro.page_policy import page_policy
+from t2t_repro.runs import is_transformer
 from t2t_repro.text import SubwordTextEncoder
+
+if TYPE_CHECKING:
+    from t2t_repro.models.transformer import Transformer
 
 MOST_PARAMETERS = 10_000_000
 STEPS = 32767  # a weight is a whole number of so many steps of its row's largest
@@ -39,7 +41,7 @@ _TABLE = re.compile(r"symbol_modality_\d+_\d+/(\w+)/weights_\d+")
 
 
 def page(
-    model: Transformer,
+    model: "Transformer",
     encoders: Mapping[str, Any],
     title: str,
     text: str,
@@ -59,7 +61,9 @@ def page(
     Raises:
         UserError: if the page cannot compute such a model, or it is too large.
     """
-    check(model, encoders)
+    from t2t_repro.layers.position import inverse_timescales
+
+    check(model.hparams, model.count_params(), encoders)
     arrays, shared = _arrays(model)
     rows = {name: array.reshape(-1, array.shape[-1]) for name, array in arrays.items()}
     scales = {n: np.maximum(np.abs(a).max(1), 1e-30).astype("<f4") / STEPS for n, a in rows.items()}
@@ -95,15 +99,19 @@ def page(
     return _filled(template, values | {"TEXT": html.escape(text)})
 
 
-def check(model: Transformer, encoders: Mapping[str, Any]) -> None:
-    """Refuses a model that the page cannot compute.
+def check(hparams: HParams, parameters: int, encoders: Mapping[str, Any]) -> None:
+    """Refuses a model that the page cannot compute. It loads nothing heavy.
+
+    Args:
+        hparams: the model's.
+        parameters: how many it has.
+        encoders: those of its "inputs" and "targets".
 
     Raises:
         UserError: naming what it has.
     """
-    if not isinstance(model, Transformer):
-        raise UserError(f"Expected a Transformer for --explain. Received: {type(model).__name__}.")
-    hparams, most = model.hparams, MOST_PARAMETERS
+    if not is_transformer(hparams.model):
+        raise UserError(f"Expected a Transformer for --explain. Received: {hparams.model}.")
     supported = {
         "norm_type": ("layer", "none"),
         "pos": ("timing", "none", None),
@@ -118,10 +126,10 @@ def check(model: Transformer, encoders: Mapping[str, Any]) -> None:
             raise UserError(f"Expected {name}={values[0]} for --explain. Received: {value}.")
     if "z" in hparams.layer_preprocess_sequence + hparams.layer_postprocess_sequence:
         raise UserError("Expected sequences of n, d and a for --explain. Received: one with z.")
-    if model.count_params() > most:
+    if parameters > MOST_PARAMETERS:
         raise UserError(
-            f"Expected at most {most:,} parameters for --explain. Received: "
-            f"{model.count_params():,}: too many for one page."
+            f"Expected at most {MOST_PARAMETERS:,} parameters for --explain. Received: "
+            f"{parameters:,}: too many for one page."
         )
     inputs, targets = encoders["inputs"], encoders["targets"]
     same = getattr(inputs, "all_subtoken_strings", 0) == getattr(targets, "all_subtoken_strings", 1)
@@ -129,8 +137,10 @@ def check(model: Transformer, encoders: Mapping[str, Any]) -> None:
         raise UserError("Expected one vocabulary of subwords for --explain. Received: others.")
 
 
-def _arrays(model: Transformer) -> tuple[dict[str, np.ndarray], dict[str, str]]:
+def _arrays(model: "Transformer") -> tuple[dict[str, np.ndarray], dict[str, str]]:
     """Returns float32 arrays under the page's names, and {name: of which other it is the same}."""
+    from t2t_repro.interop import tensor2tensor
+
     arrays: dict[str, np.ndarray] = {}
     shards: dict[str, list[np.ndarray]] = {}
     for name, array in tensor2tensor.export_variables(model).items():

@@ -1,17 +1,105 @@
-"""Programs that leave files alone, and requests for t2t-own-text."""
+"""Programs that only leave the files that the next one of t2t-own-text needs, and requests."""
 
+import dataclasses
+import json
+import pathlib
+
+import numpy as np
 import pytest
 
-from t2t_repro import process
-from t2t_repro.corpora.request import RawText
+from t2t_repro import process, registry
+from t2t_repro.corpora.request import SHORT, RawText
+from t2t_repro.decoding.tuned import Beams
 from t2t_repro.own_text import plan, stages
 from t2t_repro.own_text.request import OwnTextRequest
-from tests.own_text.left_files import Stages
+from t2t_repro.provenance import Golden
+from t2t_repro.run_directory import RunConfig, RunDirectory
+from t2t_repro.text import SubwordTextEncoder
+from t2t_repro.training import checkpoints
+from tests.programs import Programs
+from tests.provenances import recorded
+from tests.tuned import choice
+
+SECONDS = 0.5  # a step
+
+
+class OwnTextPrograms(Programs):
+    kind = "CPU"  # that trains
+    pairs, rate = 7, 100 / SECONDS  # of training; target tokens a second
+    parameters = 210_000
+    sides = ("32768",)  # of which there is a vocabulary each
+
+    def datagen(self, flags):
+        text, data = pathlib.Path(flags["tmp_dir"]), pathlib.Path(flags["data_dir"])
+        for folder in (text, data):
+            folder.mkdir()
+        for side in ("inputs", "targets"):
+            for split in ("train", "eval", "test"):
+                (text / f"{side}.{split}.txt").write_text("a <b> & c\nd\n")
+        for side in self.sides:
+            encoder = SubwordTextEncoder.build_to_target_size(30, {f"a{side}": 9, "d": 8}, 1, 9)
+            encoder.store_to_file(str(data / f"vocab.text2text_tmpdir.{side}.subwords"))
+        of = {"examples": self.pairs, "tokens": {"inputs": 3, "targets": 5}}
+        summary = {
+            "splits": {"train": of, "dev": of | {"examples": 7}},
+            "vocab_size": {"targets": 11},
+        }
+        text_of = json.dumps(summary | {"warnings": [], "vocabulary": None})
+        (data / "datagen.text2text_tmpdir.json").write_text(text_of)
+        checked = {"languages": ["en", "de"], "bad_pairs": 3}
+        (data / "datagen.text2text_tmpdir.report.json").write_text(json.dumps(checked))
+
+    def trainer(self, flags):
+        run = RunDirectory(flags["output_dir"])
+        hparams = registry.get_hparams(flags["hparams_set"], flags.get("hparams", ""))
+        if hparams.effective_batch_size:
+            chosen = {"optimizer": "multistep_adam", "optimizer_multistep_accumulate_steps": 8}
+            hparams = dataclasses.replace(hparams, **chosen)
+        config = RunConfig(
+            hparams_set=flags["hparams_set"],
+            hparams=hparams,
+            problem="text2text_tmpdir",
+            data_dir=flags["data_dir"],
+            version="0",
+        )
+        run.begin(config, ["t2t-trainer"], [])
+        (run.path / "training-data.json").write_text('{"targets_tokens": 600, "batches": 6}')
+        planned = {"machine": {"kind": self.kind}, "parameters": self.parameters}
+        (run.path / "plan.json").write_text(json.dumps(planned))
+        for step, took in ((6, 90.0), (12, 2.0)):  # the first evaluation compiles
+            common = {"step": step, "loss": 3.0}
+            speed = {"tokens_per_second": self.rate}
+            run.append_metrics({"kind": "train", "time": 100.0 * step} | common | speed)
+            of_dev = {"split": "dev", "bleu": 1.5}
+            run.append_metrics({"kind": "eval", "time": 100.0 * step + took} | common | of_dev)
+        arrays = {checkpoints.WEIGHTS: {"kernel": np.zeros((300, 700), "float32")}}
+        checkpoints.write(run.checkpoints_dir, arrays, checkpoints.State(step=12))
+
+    def avg_all(self, flags):
+        out = pathlib.Path(flags["output_dir"])
+        out.mkdir(exist_ok=True)
+        choice(12, 2.0, Beams(5, 0.8, 2.5)).write(out)
+        recorded("run").write(out)
+
+    def decoder(self, flags):
+        target = pathlib.Path(flags["decode_to_file"])
+        target.parent.mkdir()
+        target.write_text("a <b> & c\nd e\n")
+
+    def visualize(self, flags):
+        pathlib.Path(flags["explain"]).write_text("computes")
+
+    def exporter(self, flags):
+        folder = pathlib.Path(flags["export_dir"])
+        folder.mkdir(parents=True)
+        (folder / "saved_model.pb").write_text("model")
+        golden = (Golden("a longer one", "A", -1.0), Golden("it's", "B", -2.0))
+        recorded("saved_model", golden=golden).write(folder)
 
 
 @pytest.fixture
 def programs(monkeypatch):
-    made = Stages()
+    made = OwnTextPrograms()
     monkeypatch.setattr(process, "program", made)
     monkeypatch.setattr(stages.importlib.util, "find_spec", lambda name: None)
     monkeypatch.setattr(plan.preset, "has_gpu", lambda: False)
@@ -23,9 +111,20 @@ def request_of(tmp_path):
     """Returns a factory of requests for 40 pairs."""
     for side in ("en", "de"):
         (tmp_path / side).write_text("".join(f"{side} {i}\n" for i in range(40)))
-    raw = RawText(train_source=str(tmp_path / "en"), train_target=str(tmp_path / "de"))
+    files = {"train_source": str(tmp_path / "en"), "train_target": str(tmp_path / "de")}
 
-    def make(**more):
-        return OwnTextRequest(raw=raw, output_dir=str(tmp_path / "out"), **more)
+    def make(output_dir="out", raw=files, **more):
+        raw_text = RawText(**raw, short=tuple(SHORT.values()))
+        return OwnTextRequest(raw=raw_text, output_dir=str(tmp_path / output_dir), **more)
 
     return make
+
+
+def run(request):
+    """Returns the record of all stages, and what they say."""
+    said = []
+    return stages.run(request, said.append), "\n".join(said)
+
+
+def plan_of(record):
+    return plan.Plan(**record.stages["plan"].found)

@@ -9,7 +9,7 @@ import pytest
 from t2t_repro import registry
 from t2t_repro.data.generate import generate_data
 from t2t_repro.data.job import Job
-from t2t_repro.distilling.request import DistillRequest
+from t2t_repro.distill.request import DistillRequest
 from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.text.subword import SubwordTextEncoder
 from t2t_repro.training import checkpoints
