@@ -2,14 +2,12 @@
 
 import os
 import pathlib
-import random
-import signal
 import subprocess
 import sys
+import tempfile
 from unittest import mock
 
 ROOT = pathlib.Path(__file__).parents[1]
-_MINUTES = 20  # that a program may take on a busy machine
 
 
 class Programs:
@@ -35,12 +33,13 @@ class Programs:
         return [name for name, _ in self.called]
 
 
-def start(folder, command):
-    """Starts `python -m COMMAND` in a folder."""
-    return subprocess.Popen(
-        [sys.executable, "-m", *command],
+def start(folder, command, **env):
+    """Runs `python COMMAND` in a folder; returns how it ended."""
+    path = os.pathsep.join([str(ROOT / "tests" / "kills"), str(ROOT)])
+    return subprocess.run(
+        [sys.executable, *command],
         cwd=folder,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        env=os.environ | {"PYTHONPATH": path} | env,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -48,30 +47,25 @@ def start(folder, command):
 
 
 def finish(folder, command):
-    """Lets a command run to its end; returns what it said."""
-    out, _ = (process := start(folder, command)).communicate(timeout=60 * _MINUTES)
-    assert process.returncode == 0, out
-    return out
+    """Lets a command run to its end."""
+    ended = start(folder, command)
+    assert ended.returncode == 0, ended.stdout
 
 
-def kill_and_finish(folder, command, seconds):
-    """Kills and stops a command on its way, each time begun again; returns what the last said.
+def kill_and_finish(folder, command, at):
+    """Gives a command again until it ends, killed at writes of each of its programs, once each.
 
-    seconds: what the command takes from its beginning, so that the first kill meets it half-way on
-    a machine of any speed.
+    at: at which writes of a program, such as "1,3".
+
+    Returns how often it was killed.
     """
-    draw, kills = random.Random(5), 0
-    for signum in [signal.SIGKILL, signal.SIGTERM, signal.SIGKILL]:
-        process = start(folder, command)
-        try:
-            process.communicate(timeout=seconds * draw.uniform(0.3, 0.7))
-        except subprocess.TimeoutExpired:
-            process.send_signal(signum)
-            process.communicate(timeout=120)  # until its program has ended as well
-            assert process.returncode in (-signal.SIGKILL, 143)
-            kills += 1
-    assert kills
-    return finish(folder, command)
+    kills = pathlib.Path(tempfile.mkdtemp(dir=folder, prefix="kills"))
+    for number in range(99):
+        ended = start(folder, command, KILLS=str(kills), KILL_AT=at)
+        if ended.returncode == 0:
+            return number
+        assert len(list(kills.iterdir())) == number + 1, ended.stdout  # it ended by a kill
+    raise AssertionError(ended.stdout)
 
 
 def call(program, *argv):
