@@ -215,9 +215,7 @@ def test_what_cannot_be_is_refused_before_the_work(programs, folder, more, messa
     assert sorted(folder.rglob("*")) == before and not programs.called
 
 
-@pytest.mark.parametrize(
-    "problem", ["wsj_parsing", "translate_ende_wmt_characters", "algorithmic_reverse_nlplike8k"]
-)
+@pytest.mark.parametrize("problem", ["wsj_parsing", "algorithmic_reverse_nlplike8k"])
 def test_a_run_that_cannot_teach_is_refused(folder, made, problem):
     write_run(folder / "other", problem, made / "data", "", "transformer_tiny")
     with pytest.raises(UserError, match=problem):
