@@ -14,8 +14,6 @@ from t2t_repro.errors import UserError
 
 T = TypeVar("T")
 
-_SHOWN = 60  # characters of what was received
-
 
 class Malformed(UserError):
     """A text that is no JSON, or not of its schema."""
@@ -34,7 +32,7 @@ def read(path: str | os.PathLike, kind: type[T], mend: str = "") -> T:
         mend: what to do about a file that is broken, a sentence.
 
     Raises:
-        Malformed: naming the file, the field, what was expected and what was received;
+        Malformed: naming the file, the field and what is wrong with it;
             `CutShort` where the file ends too early.
         OSError: if it cannot be read.
     """
@@ -50,7 +48,9 @@ def parse(text: str | bytes, kind: type[T], name: str, mend: str = "") -> T:
     except pydantic.ValidationError as error:
         first = error.errors(include_url=False, include_context=False)[0]
     cut_short = first["type"] == "json_invalid" and "EOF" in first["msg"]
-    message = f"{_complaint(first, name)} {mend}".rstrip()
+    field = ".".join(map(str, first["loc"]))
+    received = (f"{field}: " if field else "") + first["msg"].rstrip(".")
+    message = f"Expected {name} as a program wrote it. Received: {received}. {mend}".rstrip()
     raise CutShort(message) if cut_short else Malformed(message)
 
 
@@ -59,22 +59,3 @@ def _adapter(kind: Any) -> Any:
     import pydantic
 
     return pydantic.TypeAdapter(kind)
-
-
-def _complaint(error: Any, name: str) -> str:
-    if error["type"] == "json_invalid":
-        reason = error["msg"].removeprefix("Invalid JSON: ")
-        return f"Expected JSON in {name}. Received: {reason}."
-    if error["type"] == "value_error":  # what __post_init__ says is whole
-        return f"{error['msg'].removeprefix('Value error, ')} (in {name})"
-    field = ".".join(map(str, error["loc"]))
-    where = f"{field} in {name}" if field else name
-    if error["type"] in ("missing", "unexpected_keyword_argument"):
-        received = "none" if error["type"] == "missing" else "a name that it does not have"
-        return f"Expected {where}{'' if received == 'none' else ' not to be there'}. " + (
-            f"Received: {received}."
-        )
-    expected = error["msg"].removeprefix("Input should be ")
-    received = repr(error["input"])
-    received = received if len(received) <= _SHOWN else received[:_SHOWN] + "..."
-    return f"Expected {where} to be {expected}. Received: {received}."
