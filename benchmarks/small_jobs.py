@@ -26,7 +26,7 @@ JOBS = {
     "trainer": (
         f"--problem={PROBLEM} --hparams_set=transformer_test {TINY} --data_dir={{of}}/data "
         "--output_dir={to}/run --train_steps=8 --local_eval_frequency=2 --eval_steps=1 "
-        "--log_step_count_steps=1 --keep_checkpoint_max=3 --samples_every=0"
+        "--log_step_count_steps=1 --keep_checkpoint_max=3"
     ),
     "datagen": (
         f"--problem={TEXT} --data_dir={{to}}/data --tmp_dir={{of}}/raw --num_shards=10 "
@@ -116,7 +116,7 @@ def prepare(folder: pathlib.Path) -> None:
             text = "".join(" ".join(rng.choices(words, k=4)) + "\n" for _ in range(many))
             (folder / "raw" / f"{side}.{split}.txt").write_text(text)
     common = ["--hparams_set=transformer_test", TINY, "--generate_data", "--eval_steps=1"]
-    common += [f"--data_dir={folder / 'data'}", f"--tmp_dir={folder / 'raw'}", "--samples_every=0"]
+    common += [f"--data_dir={folder / 'data'}", f"--tmp_dir={folder / 'raw'}"]
     flags = [f"--problem={PROBLEM}", f"--output_dir={folder / 'run'}", "--train_steps=6"]
     flags += ["--local_eval_frequency=2", *common]
     text = [f"--problem={TEXT}", f"--output_dir={folder / 'text'}", "--train_steps=1", *common]

@@ -261,7 +261,7 @@ def _define_t2t_flags(args: flags.FlagValues, name: str) -> list[str]:
             flags.DEFINE_string(flag, None, "The run's.", flag_values=args)
     inert = [flag for flag in t2t_compat.FLAGS if flag not in args]
     for flag in inert:
-        is_bool = t2t_compat.FLAGS[flag][0] in ("false", "true")
+        is_bool = t2t_compat.FLAGS[flag][0] in ("false", "true", "true|false")
         define = flags.DEFINE_bool if is_bool else flags.DEFINE_string
         define(flag, None, t2t_compat.FLAGS[flag][1], flag_values=args)
     return inert
@@ -274,6 +274,6 @@ def _check_inert(args: flags.FlagValues, inert: Sequence[str], name: str) -> Non
             continue
         at_rest, reason = t2t_compat.FLAGS[flag]
         value = str(args[flag].value)
-        if at_rest is not None and value.lower() != at_rest:
+        if at_rest is not None and value.lower() not in at_rest.split("|"):
             raise UserError(f"--{flag} is not supported: {reason}. Received: {value!r}.")
         print(f"{name}: warning: --{flag} has no effect: {reason}.", file=sys.stderr)

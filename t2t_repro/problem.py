@@ -187,7 +187,7 @@ class Problem:
             UserError: if it takes none, or they are no vocabularies.
         """
         raise UserError(
-            "Expected a vocabulary of your own (--vocab, or --source_vocab and --target_vocab) "
+            "Expected a vocabulary of your own (--vocab) "
             f"with --problem=text2text_tmpdir. Received: {self.name}. Leave it out."
         )
 

@@ -13,7 +13,8 @@ from typing import Any
 from t2t_repro.errors import UserError, unknown
 from t2t_repro.fields import parse_like
 
-# {what to do instead: the flags, each with T2T's default; without "=": any value may stand}
+# {what to do instead: the flags, each with T2T's default, or the values that may stand; without "="
+# any may}
 _FLAGS = {
     "no raw files are read here": "tmp_dir",
     "this process decodes with every checkpoint": "decoder_command",
@@ -32,7 +33,12 @@ _FLAGS = {
     "the order is that of CUDA_VISIBLE_DEVICES": "gpu_order=",
     "memory grows as it is needed": "worker_gpu_memory_fraction=0.95",
     "TensorFlow 2 has none": "enable_graph_rewriter=false",
-    "evaluation follows each checkpoint in the same process": "eval_timeout_mins=240",
+    "evaluation follows each checkpoint in the same process": (
+        "eval_timeout_mins=240 eval_throttle_seconds"
+    ),
+    "it is known of each metric": "eval_early_stopping_metric_minimize=true|false",
+    "set TF_NUM_INTEROP_THREADS": "inter_op_parallelism_threads",
+    "set TF_NUM_INTRAOP_THREADS": "intra_op_parallelism_threads",
     "decode with t2t-decoder and score with t2t-bleu": "eval_run_autoregressive=false",
     "t2t-exporter writes a SavedModel of a run": (
         "export_as_tfhub=false export_saved_model=false export_saved_model_api_version=1 "
@@ -60,7 +66,7 @@ _FLAGS = {
     "TensorFlow 2 has no tfdbg session": "tfdbg=false",
     "use tf.debugging.set_log_device_placement": "log_device_placement=false",
 }
-# {flag: (T2T's default, or None where any value may stand; what to do instead)}
+# {flag: (what may stand, with | between, or None: anything; what to do instead)}
 FLAGS: dict[str, tuple[str | None, str]] = {
     flag: (rest if is_held else None, why)
     for why, flags in _FLAGS.items()

@@ -9,8 +9,10 @@ command makes what is missing. --check_only checks the text and makes nothing. -
 work to a cluster by Apache Beam.
 """
 
+import dataclasses
 import fnmatch
 import functools
+import os
 import shlex
 import sys
 from typing import TYPE_CHECKING, Any
@@ -18,21 +20,14 @@ from typing import TYPE_CHECKING, Any
 from absl import flags
 
 from t2t_repro import cli, progress, registry
-from t2t_repro.bin.data_flags import (
-    check_of,
-    define_check_flags,
-    define_raw_file_flags,
-    define_vocabulary_flags,
-    raw_file_options,
-    vocabulary_options,
-)
+from t2t_repro.corpora.request import RawText
 from t2t_repro.errors import UserError
+from t2t_repro.fields import flag, flags_of
 from t2t_repro.problem import Problem, Split, Text2TextProblem, VocabType
 from t2t_repro.runs import trained_run
 
 if TYPE_CHECKING:
     from t2t_repro.data.job import Job
-
 
 _HINTS = {
     "problem": "--only_list lists them.",
@@ -40,44 +35,105 @@ _HINTS = {
 }
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Treebank:
+    """The flags that the parsing problems read when they prepare their raw files."""
+
+    treebank_dir: str | None = flag(
+        None,
+        "For the parsing problems: the folder of a Penn Treebank's wsj_0200.mrg and so on; it "
+        "becomes the trees files in --tmp_dir. Sections 02-21 are training, 22 dev, 23 test.",
+    )
+    treebank_split: str | None = flag(
+        None,
+        "With --treebank_dir: split by file instead, in these shares of training, dev and test, "
+        "such as 0.8,0.1,0.1. For a part of the treebank.",
+    )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DataFlags:
+    """The flags of t2t-datagen, T2T's where it has them, beside the others here."""
+
+    problem: str = flag(
+        "", "The problem; several with commas between, or a pattern such as 'algorithmic_*'."
+    )
+    exclude_problems: str = flag(
+        "", "Leave out the problems whose names contain one of these, with commas between."
+    )
+    data_dir: str | None = flag(None, "The folder to write to.")
+    tmp_dir: str = flag("/tmp/t2t_datagen", "The folder of raw files.")
+    num_shards: int = flag(
+        0,
+        "The number of training files; 0: as many as the text fills, or the problem's own.",
+        least=0,
+        most=99_999,  # five digits
+    )
+    max_cases: int = flag(0, "Stop each split after so many samples; 0: do not.", least=0)
+    random_seed: int = flag(
+        429459,
+        "Decides the order of the training samples, and what the algorithmic problems draw.",
+        least=0,
+        most=2**32 - 2,
+    )
+    num_concurrent_processes: int | None = flag(
+        None,
+        "How many processes count and encode; none given: one for each core.",
+        least=1,
+        most=1024,
+    )
+    runner: str | None = flag(
+        None,
+        "Apache Beam's runner to use instead. Its workers must see --data_dir and --tmp_dir.",
+        choices=("DirectRunner", "FlinkRunner", "SparkRunner", "DataflowRunner"),
+    )
+    pipeline_options: str = flag(
+        "", "Flags for Beam, such as '--flink_master=host:8081 --parallelism=64'."
+    )
+    overwrite: bool = flag(False, "Make files again that are there.")
+    only_list: bool = flag(False, "List the problems that --problem names, or all, and stop.")
+    t2t_usr_dir: str | None = flag(None, "Your own package of problems.")
+    vocab_size: int = flag(
+        0,
+        "About how many subwords to build; 0: as the problem says, else as the text supports.",
+        least=0,
+        most=2**20,
+    )
+    vocab: str | None = flag(
+        None,
+        "For text2text_tmpdir, a vocabulary of your own: T2T's subwords or a SentencePiece model; "
+        "or one of the source and one of the target, with a comma between.",
+    )
+    vocab_from: str | None = flag(
+        None,
+        "The vocabulary of a run, whose weights t2t-trainer --warm_start_from shall begin with; "
+        "with --vocab_size as many subwords in all, new ones of this text behind the run's.",
+    )
+    t2t_exact: bool = flag(
+        False,
+        "Build as many subwords as tensor2tensor, 2^15, where a problem does not say how many, "
+        "and write as many files.",
+    )
+    check_data: bool | None = flag(
+        None,
+        "Check the text before files are made of it, and write a report: the default for your own.",
+    )
+    drop_bad_pairs: bool = flag(
+        False,
+        "Leave out the pairs with errors, and with what is surely a fault; a file names them.",
+    )
+    keep_bad_pairs: bool = flag(False, "Take all pairs, also those with errors.")
+    check_only: bool = flag(
+        False,
+        "Check the files that --train_source and the like name, or the problem's own, write the "
+        "report to --data_dir, and stop; the exit code is 1 where there are errors.",
+    )
+
+
 def define_flags(f: flags.FlagValues) -> None:
     """Defines t2t-datagen's flags."""
-    problem = "The problem; several with commas between, or a pattern such as 'algorithmic_*'."
-    flags.DEFINE_string("problem", "", problem, flag_values=f)
-    exclude = "Leave out the problems whose names contain one of these, with commas between."
-    flags.DEFINE_string("exclude_problems", "", exclude, flag_values=f)
-    flags.DEFINE_string("data_dir", None, "The folder to write to.", flag_values=f)
-    flags.DEFINE_string("tmp_dir", "/tmp/t2t_datagen", "The folder of raw files.", flag_values=f)
-    shards = "The number of training files; 0: as many as the text fills, or the problem's own."
-    flags.DEFINE_integer("num_shards", 0, shards, 0, 99_999, flag_values=f)  # five digits
-    cases = "Stop each split after so many samples; 0: do not."
-    flags.DEFINE_integer("max_cases", 0, cases, lower_bound=0, flag_values=f)
-    seed = "Decides the order of the training samples, and what the algorithmic problems draw."
-    flags.DEFINE_integer("random_seed", 429459, seed, 0, 2**32 - 2, flag_values=f)
-    processes = "How many processes count and encode; none given: one for each core."
-    flags.DEFINE_integer("num_concurrent_processes", None, processes, 1, 1024, flag_values=f)
-    runners = ["DirectRunner", "FlinkRunner", "SparkRunner", "DataflowRunner"]
-    runner = "Apache Beam's runner to use instead. Its workers must see --data_dir and --tmp_dir."
-    flags.DEFINE_enum("runner", None, runners, runner, flag_values=f)
-    options = "Flags for Beam, such as '--flink_master=host:8081 --parallelism=64'."
-    flags.DEFINE_string("pipeline_options", "", options, flag_values=f)
-    flags.DEFINE_bool("overwrite", False, "Make files again that are there.", flag_values=f)
-    flags.DEFINE_bool(
-        "only_list",
-        False,
-        "List the problems that --problem names, or all, and stop.",
-        flag_values=f,
-    )
-    flags.DEFINE_string("t2t_usr_dir", None, "Your own package of problems.", flag_values=f)
-    define_raw_file_flags(f)
-    define_vocabulary_flags(f)
-    exact = "Build as many subwords as tensor2tensor, 2^15, where a problem does not say how many, "
-    exact += "and write as many files."
-    flags.DEFINE_bool("t2t_exact", False, exact, flag_values=f)
-    define_check_flags(f)
-    only = "Check the files that --train_source and the like name, or the problem's own, write the "
-    only += "report to --data_dir, and stop; the exit code is 1 where there are errors."
-    flags.DEFINE_bool("check_only", False, only, flag_values=f)
+    for request in (DataFlags, Treebank, RawText):
+        cli.define_request_flags(f, request)
 
 
 def main(args: flags.FlagValues) -> None:
@@ -85,15 +141,15 @@ def main(args: flags.FlagValues) -> None:
     if args.only_list:
         print("\n".join(chosen_problems(args.problem or "*", args.exclude_problems)))
         return
-    cli.check_given({name: args[name].value for name in ("problem", "data_dir")}, _HINTS)
+    cli.check_given({name: args[name].value for name in _HINTS}, _HINTS)
     names = chosen_problems(args.problem, args.exclude_problems)
     machine = machine_of(args)
-    vocabulary = vocabulary_options(args)
+    vocabulary = vocabulary_of(args)
     if args.t2t_exact and any(vocabulary.values()):
-        raise UserError(
-            "Expected --t2t_exact or a vocabulary (--vocab_size, --vocab). Received: both. "
-            "tensor2tensor's sizes are those of the problems: leave one out."
-        )
+        raise UserError("Expected --t2t_exact or a vocabulary of another size. Received: both.")
+    raw = [name for each in (Treebank, RawText) for name in flags_of(each) if args[name].present]
+    options = {name: args[name].value for name in raw}
+    RawText.of(options)  # which contradict each other, perhaps
     from t2t_repro.data.corpus_check import check_only
     from t2t_repro.data.job import Job, summary_path
 
@@ -107,7 +163,7 @@ def main(args: flags.FlagValues) -> None:
             overwrite=args.overwrite,
             num_shards=args.num_shards or (t2t_num_shards(problem) if args.t2t_exact else 0),
             max_cases=args.max_cases,
-            options=raw_file_options(args),
+            options=options,
             check=check_of(args, problem),
             **({"vocab_size": t2t_vocab_size(problem)} if args.t2t_exact else vocabulary),
         )
@@ -121,6 +177,44 @@ def main(args: flags.FlagValues) -> None:
         path = summary_path(job.problem, job.data_dir)
         if path.exists():
             print(f"Written to {args.data_dir}; this summary is in {path.name}.")
+
+
+def vocabulary_of(args: flags.FlagValues) -> dict[str, Any]:
+    """Returns what vocabulary the flags ask for, as fields of `Job`.
+
+    Raises:
+        UserError: if they ask for two.
+    """
+    names = ("vocab_size", "vocab", "vocab_from")
+    given = [f"--{name}" for name in names if args[name].value]
+    if len(given) > 1 and given != ["--vocab_size", "--vocab_from"]:
+        raise UserError(f"Expected one vocabulary. Received: {' and '.join(given)}. Leave one out.")
+    files = {}
+    if args.vocab_from:
+        files = trained_run(args.vocab_from).vocabularies
+    elif args.vocab:
+        source, _, target = args.vocab.partition(",")
+        files = {"inputs": source, "targets": target or source}
+    paths = {side: os.path.expanduser(path) for side, path in files.items()}
+    return {"vocab_size": args.vocab_size, "vocabularies": paths}
+
+
+def check_of(args: flags.FlagValues, problem: Problem) -> str:
+    """Returns what `Job.check` is to be for a problem.
+
+    Raises:
+        UserError: if the flags contradict each other.
+    """
+    from t2t_repro.data.corpus_check import check_unasked
+    from t2t_repro.data.job import DROP, KEEP
+
+    given = ["--nocheck_data"] * (args.check_data is False)
+    given += ["--drop_bad_pairs"] * args.drop_bad_pairs + ["--keep_bad_pairs"] * args.keep_bad_pairs
+    if len(given) > 1:
+        raise UserError(f"Expected one choice of pairs. Received: {' and '.join(given)}.")
+    if given:
+        return {"--drop_bad_pairs": DROP, "--keep_bad_pairs": KEEP}.get(given[0], "")
+    return check_unasked(problem) or (KEEP if args.check_data else "")
 
 
 def t2t_num_shards(problem: Problem) -> int:
@@ -142,21 +236,12 @@ def machine_of(args: flags.FlagValues) -> Any:
     Raises:
         UserError: if they do not.
     """
-    cli.check_needs(args, {"pipeline_options": "runner"})
-    if args.runner and args.num_concurrent_processes:
-        raise UserError(
-            "--num_concurrent_processes has no effect with --runner, whose own options say how "
-            "many work. Received: both. Leave one of them out."
-        )
-    try:
-        options = shlex.split(args.pipeline_options)
-    except ValueError as error:
-        raise UserError(
-            f"Expected --pipeline_options as a shell reads them. Received: {error} in "
-            f"{args.pipeline_options!r}."
-        ) from None
     if not args.runner:
+        cli.check_needs(args, {"pipeline_options": "runner"})
         return this_machine(args.t2t_usr_dir, args.num_concurrent_processes)
+    if args.num_concurrent_processes:
+        progress.on_stderr("Warning: beside --runner --num_concurrent_processes had no effect.")
+    options = shlex.split(args.pipeline_options)
     from t2t_repro.data.beam import Beam
 
     return Beam(args.runner, options, functools.partial(load_problem, usr_dir=args.t2t_usr_dir))

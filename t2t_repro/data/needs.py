@@ -3,8 +3,6 @@
 import dataclasses
 import os
 import pathlib
-from collections.abc import Mapping
-from typing import Any
 
 from t2t_repro.corpora.sources import RawFile
 from t2t_repro.data import tfrecord
@@ -70,10 +68,7 @@ class DataNeeds:
 
 
 def of(
-    problem: Problem,
-    data_dir: str | os.PathLike,
-    tmp_dir: str | os.PathLike | None,
-    options: Mapping[str, Any] | None = None,
+    problem: Problem, data_dir: str | os.PathLike, tmp_dir: str | os.PathLike | None
 ) -> DataNeeds:
     """Returns what the data of a problem will take.
 
@@ -81,7 +76,6 @@ def of(
         problem: the problem.
         data_dir: the folder of its files.
         tmp_dir: the folder of raw files; None: nothing will be made.
-        options: the user's flags out of which it makes raw files; see `prepare_raw_files`.
     """
     problem, data_dir = problem.forward(), os.fspath(data_dir)
     if tmp_dir is None or tfrecord.are_there(problem, data_dir):
@@ -92,7 +86,7 @@ def of(
         return DataNeeds(data_dir, os.fspath(tmp_dir or ""), len(paths), size)
     tmp_dir = os.fspath(tmp_dir)
     files = problem.missing_files(os.path.expanduser(tmp_dir))
-    missing = () if options else tuple(file.name for file in files if not file.url)
+    missing = tuple(file.name for file in files if not file.url)
     downloads = tuple(file for file in files if file.url)
     raw, made = sum(file.size for file in downloads), 0
     if downloads:

@@ -95,9 +95,7 @@ def _of_the_student(
     vocabularies = [*teacher.vocabularies.values()]  # of a reversed problem as they lie in files
     if teacher.problem.was_reversed != bool(request.back_translate):
         vocabularies.reverse()
-    flags = dict(zip(("source_vocab", "target_vocab"), vocabularies, strict=True))
-    if len(set(vocabularies)) == 1:
-        flags = {"vocab": vocabularies[0]}
+    flags = {"vocab": ",".join(dict.fromkeys(vocabularies))}
     flags |= {"problem": PROBLEM, "tmp_dir": str(text), "data_dir": str(data)}
     yield Stage(
         name="data",

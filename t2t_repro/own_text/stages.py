@@ -93,7 +93,7 @@ def _plan(request: OwnTextRequest, folder: Folder, doing: Stages) -> Plan:
 
     steps = plan.TRIAL_STEPS
     flags = {"train_steps": steps, "log_step_count_steps": steps // plan.REPORTS}
-    flags |= {"local_eval_frequency": steps // 2, "certify": False}  # it is removed
+    flags["local_eval_frequency"] = steps // 2
     flags["eval_bleu_sentences"] = min(plan.BLEU_SENTENCES, text.dev)
 
     def trial(of: preset.Preset) -> list[str]:

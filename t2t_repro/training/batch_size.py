@@ -21,17 +21,16 @@ from t2t_repro.training.request import TrainRequest
 _SHARE = 0.9  # of the free memory may be used
 
 
-def find(request: TrainRequest, limit_mb: int = 0) -> int:
+def find(request: TrainRequest) -> int:
     """Prints and returns the first that fits of batch_size, its half, and so on.
 
     Args:
         request: what to train; its data are there.
-        limit_mb: how much memory a process may have; 0: what is free.
 
     Raises:
         UserError: if not even one token fits, or a trial ends for another reason.
     """
-    room = (limit_mb << 20) or _SHARE * process.free_memory()
+    room = _SHARE * process.free_memory()
     hparams = updates.for_memory_probe(request.config.hparams)
     size = hparams.batch_size
     while size:

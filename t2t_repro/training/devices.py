@@ -199,15 +199,6 @@ def seed_variables(model: keras.Model) -> list[keras.Variable]:
     return [variable for variable in model.variables if id(variable) not in weights]
 
 
-def set_threads(between: int = 0, within: int = 0) -> None:
-    """Gives TensorFlow so many threads among operations, and in an operation; 0 twice: its own."""
-    if (between or within) and keras.backend.backend() == "tensorflow":
-        import tensorflow as tf
-
-        tf.config.threading.set_inter_op_parallelism_threads(between)
-        tf.config.threading.set_intra_op_parallelism_threads(within)
-
-
 def choose(worker_gpu: int | None = None, environment: Mapping[str, str] = os.environ) -> Devices:
     """Returns the devices to compute on. Call it before anything else of TensorFlow or JAX runs.
 

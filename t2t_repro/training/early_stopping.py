@@ -10,7 +10,6 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from t2t_repro.errors import UserError
 from t2t_repro.training.state import LESS_IS_BETTER, sample_of
 
 FLAGS = "eval_early_stopping_"  # with which those of t2t-trainer begin
@@ -27,24 +26,13 @@ class EarlyStopping:
         metric_delta: a gain of less than this, from the first of these steps on, is none; 0: any
             gain counts, whatever the metric's scale (T2T's default is 0.1, which no step of a BLEU
             between 0 and 1 reaches).
-        metric_minimize: whether less is better; None: as it is for the metric.
         split: which evaluations count.
     """
 
     steps: int
     metric: str = "loss"
     metric_delta: float = 0.0
-    metric_minimize: bool | None = None
     split: str = "dev"
-
-    def __post_init__(self):
-        less = self.metric in LESS_IS_BETTER
-        if self.metric_minimize not in (None, less):
-            flag = f"--{'' if less else 'no'}eval_early_stopping_metric_minimize"
-            raise UserError(
-                f"Expected {flag}: of {self.metric}, {'less' if less else 'more'} is better. "
-                f"Received: {self.metric_minimize}. Leave the flag out."
-            )
 
     @classmethod
     def of_options(cls, options: Mapping[str, str], batches: int) -> "EarlyStopping | None":

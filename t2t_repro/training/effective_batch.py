@@ -130,7 +130,7 @@ def data_of(request: TrainRequest) -> DataNeeds:
     if job is None:
         tfrecord.find_shards(problem, Split.TRAIN, data_dir)
         return needs.of(problem, data_dir, None)
-    return needs.of(problem, data_dir, job.tmp_dir, job.options)
+    return needs.of(problem, data_dir, job.tmp_dir)
 
 
 def real_tokens(request: TrainRequest, data: DataNeeds) -> tuple[float, float]:

@@ -47,7 +47,6 @@ def run(request: TrainRequest) -> dict[str, Any]:
     Raises:
         UserError: as `Experiment`, `devices.choose` and `plan.look_ahead`.
     """
-    devices.set_threads(*request.threads)
     evaluates = request.schedule == "evaluate"
     where = (devices.here if evaluates else devices.choose)(request.worker_gpu)
     for warning in devices.warnings(where, request.worker_gpu):

@@ -242,7 +242,9 @@ def suggestion(request: TrainRequest, found: dict[str, str]) -> str:
     command = shlex.join(word for word in request.command if word != "--plan")
     problem = request.problem.forward()
     if set(found) == {"data"} and problem.raw_file_flags:
-        return f"Add {' '.join(problem.raw_file_flags)}: {problem.raw_file_hint}."
+        made = [f"--problem={problem.name}", f"--data_dir={request.config.data_dir}"]
+        how = " ".join(["t2t-datagen", *made, *problem.raw_file_flags])
+        return f"Make them: {how}, {problem.raw_file_hint}."
     if set(found) == {"disk"}:
         return f"To keep one checkpoint: {command} --keep_checkpoint_max=1"
     if set(found) == {"memory"}:
@@ -290,7 +292,7 @@ def _vocabulary(request: TrainRequest, data: DataNeeds) -> tuple[int, int]:
     except UserError:
         size = problem.approx_vocab_size if isinstance(problem, Text2TextProblem) else 2**15
     if job and preset.is_for(problem) and not data.missing:
-        text = text_size.of_training(problem, data_dir, str(job.tmp_dir), job.options or {})
+        text = text_size.of_training(problem, data_dir, str(job.tmp_dir))
         size = (
             job.vocab_size or (text and text.size and vocabulary_size.supported(text.size)) or size
         )

@@ -48,16 +48,12 @@ class Plan:
     keep_checkpoint_every_n_hours: float = flag(
         10000, "Keep one of the older checkpoints for each this many hours of training.", least=1e-3
     )
-    eval_throttle_seconds: int = flag(
-        0, "Evaluate no sooner than this after the last time (T2T's default is 600).", least=0
-    )
     log_step_count_steps: int = flag(100, "Report every this many steps.", least=1)
     max_nonfinite_steps: int = flag(
         0,
         "Leave out up to this many steps whose loss or gradients are not finite, then stop.",
         least=0,
     )
-    restart_damaged_run: bool = flag(False, "Train from step 0 where all checkpoints are damaged.")
     keep_best: "KeepBest | None" = None
     early_stopping: "EarlyStopping | None" = None
 
@@ -99,7 +95,6 @@ class TrainRequest:
         eval_steps: at most this many batches an evaluation, a fair sample of all; 0: all.
         eval_split: "dev" or "test".
         worker_gpu: on how many devices of each worker; None: as `devices.choose` finds them.
-        threads: TensorFlow's among operations, and in an operation; 0: its own.
         warm_start_from: a run or checkpoint whose weights a new run begins with; None: none.
         warm_start_partial: take of it what fits; else all must.
         command: the command line, kept in the run directory.
@@ -107,7 +102,6 @@ class TrainRequest:
         job: what `generate` makes; None: nothing.
         foresight: what to do with a forecast; None: there is none.
         finish: whether to average and to choose a search at the end, as t2t-avg-all --tune.
-        certify: whether to write provenance.json at the end.
         make_samples: makes, of the model and the split, what writes samples for TensorBoard, in
             schedules that evaluate; None: there are none.
         make_bleu: makes, of the model and the split, what decodes at each evaluation, whose score
@@ -128,7 +122,6 @@ class TrainRequest:
     eval_steps: int = 100
     eval_split: str = Split.EVAL
     worker_gpu: int | None = None
-    threads: tuple[int, int] = (0, 0)
     warm_start_from: str | None = None
     warm_start_partial: bool = False
     command: Sequence[str] = ()
@@ -136,7 +129,6 @@ class TrainRequest:
     job: Job | None = None
     foresight: Foresight | None = None
     finish: bool = False
-    certify: bool = True
     make_samples: "Callable[[keras.Model, str], Samples] | None" = None
     make_bleu: "Callable[[keras.Model, str], DecodedBleu] | None" = None
     samples_every: int = 0
@@ -183,7 +175,7 @@ class TrainRequest:
         parent = self.run.parent()
         path = parent and pathlib.Path(os.path.realpath(parent))
         same = path and pathlib.Path(os.path.realpath(source)) in (path, *path.parents[:2])
-        if not (same or self.plan.restart_damaged_run):
+        if not same:
             raise UserError(
                 f"Expected {self.run.path} to go on from its own checkpoint: it began with "
                 f"{f'the weights of {parent}' if parent else 'random weights'}. Received: "

@@ -7,7 +7,6 @@ token rate and the message about a bad batch need.
 
 import contextlib
 import functools
-import math
 import signal
 import time
 from collections.abc import Callable, Mapping
@@ -91,7 +90,6 @@ class Trainer:
         self._state = checkpoints.State(step=0)  # that of the newest checkpoint
         self._step = self._batches = self._left_out = 0
         self._began = self._saved_at = time.monotonic()
-        self._evaluated_at = -math.inf
 
     def train(self) -> checkpoints.State:
         """Trains until the plan ends; returns where the run stands then.
@@ -137,8 +135,7 @@ class Trainer:
         """Puts the model and this worker where the newest checkpoint of the chief stands."""
         state = self._state
         if self._is_chief:
-            damaged = self._plan.restart_damaged_run
-            state = resume(self._model, self._run, self._log, restart_damaged=damaged)
+            state = resume(self._model, self._run, self._log)
             self._summaries.restart(state.step, state.extra.get(_PADDING, (0, 0)))
         note = {"step": state.step, "batches": state.batches, "extra": state.extra}
         self._state = state = checkpoints.State(**self._devices.broadcast(self._model, note))
@@ -243,15 +240,13 @@ class Trainer:
     def _save(self, *, evaluate: bool) -> None:
         """Begins to write a checkpoint; `evaluate`: an evaluation belongs to it."""
         now = time.monotonic()
-        last = self._step == self._plan.train_steps
-        throttled = now - self._evaluated_at < self._plan.eval_throttle_seconds and not last
         each = 3600 * self._plan.keep_checkpoint_every_n_hours
         before, seconds = self._state.extra.get(_SECONDS, 0.0), round(now - self._began, 3)
         extra = {
             **({_NOT_FINITE: self._left_out} if self._left_out else {}),
             _SECONDS: seconds,
             _PADDING: self._summaries.counted(),
-            _EVALUATE: evaluate and self._evaluate is not None and not throttled,
+            _EVALUATE: evaluate and self._evaluate is not None,
             PERMANENT: seconds // each > before // each,
         }
         self._state = checkpoints.State(step=self._step, batches=self._batches, extra=extra)
@@ -272,7 +267,6 @@ class Trainer:
         # Runs of old say no sample.
         rows = [{"sample": wanted["sample"], **row} for row in self._run.read_metrics()]
         done = [row for row in rows if row.items() >= wanted.items() and row.keys() >= needed]
-        self._evaluated_at = time.monotonic()
         try:
             with process.deliver_signals(), moving_average.in_place(self._model):
                 values = done[-1] if done else self._evaluate(step, self._saver.wait)
@@ -303,24 +297,22 @@ class NoWholeCheckpoint(UserError):
     """There are checkpoints, and all are damaged."""
 
 
-def resume(
-    model: GuardedModel, run: RunDirectory, log: TrainingLog, *, restart_damaged: bool = False
-) -> checkpoints.State:
+def resume(model: GuardedModel, run: RunDirectory, log: TrainingLog) -> checkpoints.State:
     """Restores the newest whole checkpoint of `run`; State(step=0) if there is none.
 
     Metrics of the steps after it are left out: these steps will be made again.
 
     Raises:
-        NoWholeCheckpoint: if there are some but none is whole, unless `restart_damaged`.
+        NoWholeCheckpoint: if there are some but none is whole.
     """
     newest = checkpoints.latest(run.checkpoints_dir, log.say)
     if newest is None:
         damaged = len(checkpoints.list_checkpoints(run.checkpoints_dir))
-        if damaged and not restart_damaged:
+        if damaged:
             raise NoWholeCheckpoint(
                 f"Expected a whole checkpoint in {run.checkpoints_dir}. Received: {damaged}, none "
-                "of them whole, as said above. Put back a copy of one, or give "
-                "--restart_damaged_run to train again from step 0."
+                "of them whole, as said above. Put back a copy of one, or remove that folder to "
+                "train again from step 0."
             )
         run.cut_metrics(0)
         return checkpoints.State(step=0)

@@ -1,21 +1,30 @@
-"""What t2t-trainer trains where its flags say little: the user's own lines."""
+"""What t2t-trainer trains where its flags say little, and how a run goes on by its folder alone."""
 
+import dataclasses
+import json
 import os
 import pathlib
 import types
 
 import pytest
 
-from t2t_repro import cli, registry
-from t2t_repro.bin import quickstart, trainer
-from t2t_repro.data import preset
-from t2t_repro.data.generate import generate_data
-from t2t_repro.run_directory import RunDirectory
-from tests.text import pieces
+from t2t_repro import registry
+from t2t_repro.bin import defaults, quickstart, trainer
+from t2t_repro.config import HParams
+from t2t_repro.run_directory import RunConfig
+from t2t_repro.training.best import KeepBest
+from t2t_repro.training.early_stopping import EarlyStopping
+from tests.machines import EIGHT
+from tests.programs import call
+
+BEGIN = (
+    *("--problem=algorithmic_reverse_binary40_test", "--hparams_set=transformer_test"),
+    *("--data_dir=data", "--output_dir=o"),
+)
 
 
 def run(*argv):
-    cli.run("t2t-trainer", trainer.__doc__, trainer.define_flags, trainer.main, list(argv))
+    call(trainer, *argv)
 
 
 @pytest.mark.parametrize(
@@ -70,46 +79,29 @@ def test_data_that_are_there_are_not_made(asked, tmp_path):
     assert asked[1].generate is not None
 
 
-def test_no_set_at_all_and_its_own_are_the_quickstart(asked):
-    run()
-    run("--hparams_set=transformer_quickstart")
-    for request in asked:
-        config = request.config
-        assert (config.problem, config.hparams_set) == (
-            quickstart.PROBLEM,
-            quickstart.HPARAMS_SET,
-        )
-        assert str(request.run.path) == quickstart.OUTPUT_DIR
-
-
-def test_the_readmes_first_command_works_before_and_after(asked):
+def test_the_readmes_first_commands_work_before_and_after(asked):
     """The run of each has a folder of its own."""
-    for argv in ([], ["--hparams_set=transformer_big"], []):
+    for argv in (
+        *([], ["--hparams_set=transformer_big", "--random_seed=5"], []),
+        *(["--hparams_set=transformer_quickstart"], ["--hparams_set=transformer_big"]),
+    ):
         run(*argv)
         asked[-1].run.begin(asked[-1].config, ["t2t-trainer", *argv], [])
-    assert [request.config.hparams_set for request in asked] == [
-        "transformer_quickstart",
-        "transformer_big",
-        "transformer_quickstart",
-    ]
-
-
-def test_the_same_line_continues_its_run(asked):
-    run("--hparams_set=transformer_big", "--random_seed=5")
-    asked[0].run.begin(asked[0].config, ["t2t-trainer"], [])
-    run("--hparams_set=transformer_big")
-    assert asked[1].config.random_seed == 5 and asked[1].generate is not None
-    assert RunDirectory("t2t_runs/transformer_big").exists()
+    names = ["quickstart", "big", "quickstart", "quickstart", "big"]
+    assert [of.config.hparams_set for of in asked] == [f"transformer_{name}" for name in names]
+    assert asked[0].config.problem == quickstart.PROBLEM and asked[4].config.random_seed == 5
+    assert str(asked[2].run.path) == quickstart.OUTPUT_DIR and asked[4].generate is not None
 
 
 @pytest.mark.parametrize("where", [[], ["--output_dir=o"]])
 def test_the_quickstart_goes_on_as_it_was_begun(asked, where):
     changed = ["--random_seed=3", "--hparams=batch_size=999", "--train_steps=70"]
-    run(*where, *changed)
+    run(*where, *changed, "--keep_checkpoint_max=3")
     asked[0].run.begin(asked[0].config, ["t2t-trainer"], [])
     for again in ([], changed):
         run(*where, *again)
         assert asked[-1].config == asked[0].config and asked[-1].run.path == asked[0].run.path
+        assert asked[-1].plan == asked[0].plan and asked[-1].plan.keep_checkpoint_max == 3
     run(*where, "--schedule=evaluate")
     assert asked[-1].config.hparams == asked[0].config.hparams and asked[-1].schedule == "evaluate"
     run(*where, "--hparams_set=transformer_quickstart", *changed)
@@ -121,62 +113,7 @@ def test_the_quickstart_goes_on_as_it_was_begun(asked, where):
     assert len(asked) == begun
 
 
-@pytest.fixture
-def text(tmp_path, monkeypatch):
-    """Returns the flags that name two files of 40 sentences."""
-    monkeypatch.setattr(preset, "has_gpu", lambda: False)
-    for side in ("en", "de"):
-        lines = (f"{side} {number * 'x'}\n" for number in range(1, 41))
-        (tmp_path / f"a.{side}").write_text("".join(lines))
-    return ["--train_source=a.en", "--train_target=a.de"]
-
-
-SMALL, CHOSEN = "transformer_own_text_small", "transformer_own_text_bidirectional"
-
-
-def test_two_files_and_a_folder_are_enough(asked, text, capsys):
-    run(*text, "--output_dir=o", "--test_size=3", "--vocab_size=50", "--drop_bad_pairs")
-    said = capsys.readouterr().out
-    # 40 pairs: 5% are drawn for dev, 3 for test.
-    assert said.startswith(f"No --hparams_set: {CHOSEN}, for 35 pairs") and said.count("\n") == 1
-    (request,) = asked
-    assert (request.config.problem, request.config.hparams_set) == ("text2text_tmpdir", CHOSEN)
-    assert request.config.data_dir == os.path.abspath("o/data") and request.generate is not None
-    assert (request.job.tmp_dir, request.job.check) == ("o/text", "drop")
-    generate_data(request.job)
-    # Of another number of steps than the set's, a third is in both directions as well.
-    for steps in ("--train_steps=90", "--hparams=train_steps=90"):
-        run(*text, "--output_dir=p", "--test_size=3", "--vocab_size=50", steps)
-        assert asked.pop().config.hparams.bidirectional_steps == 30
-    capsys.readouterr()
-    # What is there is counted as it was made.
-    run("--problem=text2text_tmpdir", "--data_dir=o/data", "--output_dir=p")
-    assert f"{CHOSEN}, for 35 pairs" in capsys.readouterr().out
-    assert asked[1].config.hparams_set == CHOSEN and asked[1].generate is None
-    assert asked[1].config.data_dir == asked[0].config.data_dir
-    run("--problem=text2text_tmpdir_rev", "--data_dir=o/data", "--output_dir=q")
-    assert asked[2].config.hparams_set == CHOSEN and CHOSEN in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("made", [False, True])
-def test_words_of_another_vocabulary_are_not_cut(asked, text, capsys, tmp_path, made):
-    model = pieces.train(tmp_path / "a.model", 40)
-    run(*text, "--output_dir=o", f"--vocab={model}")
-    if made:
-        generate_data(asked[0].job)
-        run("--problem=text2text_tmpdir", "--data_dir=o/data", "--output_dir=p")
-    assert asked[-1].config.hparams_set == SMALL and f"{SMALL}, for" in capsys.readouterr().out
-
-
-def test_the_same_command_on_text_continues_its_run(asked, text, capsys):
-    run(*text, "--output_dir=o", "--hparams=batch_size=77", "--hparams_set=transformer_tiny")
-    asked[0].run.begin(asked[0].config, ["t2t-trainer"], [])
-    run(*text, "--output_dir=o")
-    assert asked[1].config.hparams == asked[0].config.hparams and asked[1].generate is not None
-    assert asked[1].config.hparams.batch_size == 77 and capsys.readouterr().out == ""
-
-
-def test_a_run_is_certified_unless_that_is_left_out(asked, monkeypatch):
+def test_a_run_is_certified_and_finished(asked, monkeypatch):
     made = []
     monkeypatch.setattr(
         "t2t_repro.provenance.write_of_run", lambda *of, data_dir: made.append(of[1])
@@ -187,74 +124,196 @@ def test_a_run_is_certified_unless_that_is_left_out(asked, monkeypatch):
     monkeypatch.setattr("t2t_repro.training.devices.here", lambda worker_gpu: f"{worker_gpu} GPUs")
     run("--hparams_set=transformer_big", "--finish", "--worker_gpu=3")
     assert made == ["t2t-trainer", "t2t-avg-all"] and finished == ["3 GPUs"]
-    run("--hparams_set=transformer_big", "--finish", "--nocertify")
-    assert len(made) == 2 and len(asked) == 2
-
-
-def test_a_text_may_have_folders_and_a_set_of_its_own(asked, text, tmp_path):
-    run(*text, f"--hparams_set={SMALL}", "--tmp_dir=t", "--data_dir=d", "--dev_size=1")
-    (request,) = asked
-    assert (request.job.tmp_dir, request.config.data_dir) == ("t", str(tmp_path / "d"))
-    assert str(request.run.path) == f"t2t_runs/{SMALL}"
-
-
-@pytest.mark.parametrize(
-    "pairs, gpu, size",
-    [
-        (10_000, True, "bidirectional"),
-        (100_000, True, "cooldown"),
-        (100_001, False, "medium"),
-        (1_000_001, False, "medium"),
-        (1_000_001, True, "large"),
-    ],
-)
-def test_the_set_is_that_of_the_number_of_pairs(asked, monkeypatch, tmp_path, pairs, gpu, size):
-    """The files lie in tmp_dir, as tensor2tensor wants them."""
-    monkeypatch.setattr(preset, "has_gpu", lambda: gpu)
-    problem = type(registry.get_problem("text2text_tmpdir"))
-    monkeypatch.setattr(problem, "num_samples", lambda self, tmp_dir, split: pairs)
-    run("--problem=text2text_tmpdir", "--generate_data", "--data_dir=d", "--output_dir=o")
-    assert asked[0].config.hparams_set == f"transformer_own_text_{size}"
+    asked[0].run.begin(asked[0].config, ["t2t-trainer"], [])
+    run("--hparams_set=transformer_big")
+    assert len(finished) == 2
+    run("--hparams_set=transformer_big", "--schedule=evaluate")
+    run("--hparams_set=transformer_big", "--nofinish")
+    assert len(finished) == 2 and made[4:] == ["t2t-trainer"] and len(asked) == 4
 
 
 @pytest.mark.parametrize(
     "argv, names",
     [
-        ([], "--output_dir"),
-        (["--output_dir=o", "--dev_source=b.en"], "b.en"),
-        (["--output_dir=o", "--vocab_size=9", "--vocab=v"], "--vocab_size --vocab"),
-        (["--output_dir=o", "--nocheck_data", "--keep_bad_pairs"], "--nocheck_data"),
-    ],
-)
-def test_what_is_wrong_about_text_is_said_before_anything_is_made(
-    asked, text, capsys, tmp_path, argv, names
-):
-    with pytest.raises(SystemExit) as stopped:
-        run(*text, *argv)
-    error = capsys.readouterr().err
-    assert stopped.value.code == 2 and error.count("\n") == 1
-    assert all(name in error for name in names.split())
-    assert {path.name for path in tmp_path.iterdir()} == {"a.en", "a.de"}
-
-
-@pytest.mark.parametrize(
-    "argv, names",
-    [
-        ("--problem=text2text_tmpdir --data_dir=d --output_dir=o", "text2text_tmpdir-train- 'd'"),
-        (
-            "--problem=text2text_tmpdir --data_dir=d --output_dir=o --keep_bad_pairs",
-            "--keep_bad_pairs --generate_data",
-        ),
+        ("--problem=text2text_tmpdir --data_dir=d --output_dir=o", "--hparams_set t2t-datagen"),
         ("--hparams_set=transformer_tiny", "--problem --data_dir --output_dir"),
         ("--problem=text2text_tmpdir", "--hparams_set --data_dir --output_dir"),
         ("--data_dir=d", "--problem --hparams_set --output_dir"),
         ("--find_batch_size", "--problem --hparams_set --data_dir --output_dir"),
         ("--hparams_set=transformer_bigg", "'transformer_bigg'"),
+        ("--warm_start_from=parent --output_dir=o", "--problem --data_dir"),
+        (" ".join([*BEGIN, "--warm_start_from="]), "--warm_start_from"),
     ],
 )
-def test_all_that_is_missing_is_named_at_once(asked, capsys, argv, names):
-    with pytest.raises(SystemExit) as stopped:
-        run(*argv.split())
-    error = capsys.readouterr().err
-    assert stopped.value.code == 2 and error.count("\n") == 1 and not asked
+def test_all_that_is_missing_is_named_at_once(asked, refused, argv, names):
+    error = refused(trainer, *argv.split()).err
+    assert error.count("\n") == 1 and not asked
     assert all(name in error for name in names.split())
+
+
+@pytest.mark.parametrize(
+    "hparams_set, flag",
+    [("transformer_own_text_small", "--train_source="), ("paper_parsing_wsj", "--treebank_dir=")],
+)
+def test_files_of_the_user_are_t2t_datagens_to_take(on, refused, tmp_path, hparams_set, flag):
+    begun, line = on(EIGHT), [f"--hparams_set={hparams_set}", "--tmp_dir=none"]
+    error = refused(trainer, *line).err
+    assert "t2t-datagen --problem=" in error and flag in error and not begun
+    run(*line, "--plan")
+    assert not begun and not list(tmp_path.iterdir())
+    run(*line, "--yes")
+    assert len(begun) == 2
+
+
+@pytest.fixture
+def begun(asked):
+    """Asks for a run with flags, and begins it; returns the request."""
+
+    def begin(*argv):
+        run(*(argv if "--output_dir=o" in argv else (*BEGIN, *argv)))
+        asked[-1].run.begin(asked[-1].config, ["t2t-trainer"], [])
+        return asked[-1]
+
+    return begin
+
+
+def test_the_folder_alone_goes_on_as_it_was_begun(begun):
+    first = begun(
+        *("--keep_checkpoint_max=40", "--local_eval_frequency=70", "--max_nonfinite_steps=3"),
+        *("--keep_best=2", "--best_metric=accuracy", "--eval_early_stopping_steps=900"),
+        *("--eval_early_stopping_metric_delta=0.25", "--eval_steps=0"),
+        *("--worker_gpu=2", "--train_steps=50"),
+    )
+    plan = first.plan
+    assert (plan.keep_checkpoint_max, plan.local_eval_frequency) == (40, 70)
+    assert plan.early_stopping == EarlyStopping(steps=900, metric_delta=0.25)
+    assert plan.keep_best == KeepBest(count=2, metric="accuracy")
+    for again in (begun("--output_dir=o"), begun("--output_dir=o")):
+        assert again.plan == plan and again.config == first.config
+        assert (again.eval_steps, again.worker_gpu) == (0, 2)
+    evaluation = begun("--output_dir=o", "--schedule=evaluate")
+    assert evaluation.worker_gpu is None  # that train, and not those that evaluate
+
+
+def test_what_the_command_says_goes_before_and_is_kept(begun):
+    begun("--keep_best=2", "--save_checkpoints_secs=60", "--eval_early_stopping_steps=900")
+    plan = begun("--output_dir=o", "--best_metric=accuracy", "--local_eval_frequency=30").plan
+    assert plan.keep_best == KeepBest(count=2, metric="accuracy")
+    assert (plan.save_checkpoints_secs, plan.local_eval_frequency) == (0, 30)
+    plan = begun("--output_dir=o", "--eval_early_stopping_metric_delta=0.5").plan
+    assert plan.early_stopping == EarlyStopping(steps=900, metric_delta=0.5)
+    begun("--output_dir=o", "--keep_best=0", "--eval_early_stopping_steps=0", "--eval_steps=5")
+    last = begun("--output_dir=o")
+    assert (last.plan.keep_best, last.plan.early_stopping, last.eval_steps) == (None, None, 5)
+    assert last.plan.local_eval_frequency == 30
+
+
+def test_without_evaluations_those_flags_are_not_read(begun):
+    begun("--keep_best=2", "--eval_bleu_sentences=0", "--eval_early_stopping_steps=900")
+    plan = begun("--output_dir=o", "--schedule=train").plan
+    assert (plan.keep_best, plan.early_stopping) == (None, None)
+    again = begun("--output_dir=o")
+    assert (again.schedule, again.plan) == ("train", plan)
+    begun("--output_dir=o", "--keep_best=0", "--schedule=train")
+    plan = begun("--output_dir=o", "--schedule=continuous_train_and_eval").plan
+    assert plan.early_stopping == EarlyStopping(steps=900) and plan.keep_best is None
+
+
+def test_a_run_of_another_program_leaves_them(begun):
+    first = begun("--keep_checkpoint_max=40")
+    first.run.begin(dataclasses.replace(first.config, options=None), ["other"], [])
+    assert begun("--output_dir=o").plan.keep_checkpoint_max == 40
+
+
+@pytest.mark.parametrize(
+    "given, unread",
+    [
+        ("--schedule=train --eval_steps=3", "--eval_steps"),
+        ("--schedule=train --eval_bleu_sentences=7 --keep_best=2", "--eval_bleu_sentences, --kee"),
+        ("--schedule=evaluate --keep_best=3 --plan", "--keep_best, --plan"),
+        ("--schedule=evaluate --local_eval_frequency=50", "--local_eval_frequency"),
+        ("--schedule=evaluate --eval_steps=3 --eval_use_test_set --train_steps=9", ""),
+        ("--best_metric=loss", "--best_metric"),
+        ("--best_metric=loss --keep_best=2", ""),
+        ("--warm_start_partial", "--warm_start_partial"),
+        ("--eval_early_stopping_metric=loss", "--eval_early_stopping_metric"),
+        ("--eval_early_stopping_metric=loss --eval_early_stopping_steps=9", ""),
+    ],
+)
+def test_what_is_given_and_not_read_is_one_warning(asked, capsys, given, unread):
+    run(*BEGIN, *given.split())
+    assert len(asked) == 1
+    warned = [line for line in capsys.readouterr().err.splitlines() if "Warning: " in line]
+    assert len(warned) == bool(unread) and all(unread in line for line in warned)
+
+
+def test_what_the_run_keeps_reads_what_is_given(begun, capsys):
+    begun("--keep_best=2")
+    begun("--output_dir=o", "--best_metric=accuracy")
+    assert "Warning" not in capsys.readouterr().err
+
+
+@pytest.fixture
+def parents(tmp_path):
+    """Folders with a checkpoint each, by name."""
+    for name in ("parent", "other"):
+        (tmp_path / name / "checkpoints" / "ckpt-7").mkdir(parents=True)
+    return tmp_path
+
+
+def test_a_run_that_has_no_checkpoint_yet_begins_with_its_parent_again(
+    begun, parents, monkeypatch, refused
+):
+    begun("--warm_start_from=parent", "--warm_start_partial")
+    (parents / "elsewhere").mkdir()
+    monkeypatch.chdir(parents / "elsewhere")
+    run(f"--output_dir={parents / 'o'}")
+    monkeypatch.chdir(parents)
+    again = begun("--output_dir=o")
+    assert again.warm_start_from == str(parents / "parent") and again.warm_start_partial
+    (parents / "parent").rename(parents / "moved")
+    assert str(parents / "parent") in refused(trainer, "--output_dir=o").err
+    assert begun("--output_dir=o", "--warm_start_from=moved").warm_start_from == "moved"
+
+
+def test_a_run_past_its_start_takes_no_other_weights(begun, parents, refused):
+    path = begun("--warm_start_from=parent").run.path
+    (path / "checkpoints" / "ckpt-1").mkdir(parents=True)
+    taken = parents / "parent" / "checkpoints" / "ckpt-7"
+    (path / "warm-start.json").write_text(json.dumps({"checkpoint": str(taken), "step": 7}))
+    for same in ("parent", "parent/checkpoints", "parent/checkpoints/ckpt-7"):
+        begun("--output_dir=o", f"--warm_start_from={same}")
+    error = refused(trainer, "--output_dir=o", "--warm_start_from=other").err
+    assert str(taken) in error and "--warm_start_from=other" in error
+    (path / "warm-start.json").unlink()
+    refused(trainer, "--output_dir=o", "--warm_start_from=other")
+
+
+@pytest.mark.parametrize(
+    "longer, changes, end",
+    [
+        (2401, {}, "2,400"),
+        (2400, {}, ""),
+        (4801, {"optimizer": "multistep_adam", "optimizer_multistep_accumulate_steps": 2}, "4,800"),
+        (9000, {"learning_rate_schedule": "constant"}, ""),
+    ],
+)
+def test_a_longer_run_whose_rate_rises_again_says_where(longer, changes, end, capsys):
+    hparams = HParams(
+        learning_rate_schedule="constant*multi_cycle_cos_decay",
+        learning_rate_warmup_steps=240,
+        learning_rate_decay_steps=2160,
+        train_steps=2000,
+    )
+    before = RunConfig(
+        hparams_set="x",
+        hparams=dataclasses.replace(hparams, **changes),
+        problem="x",
+        data_dir="x",
+        version="0",
+    )
+    values = dict.fromkeys(("hparams_set", "model", "warm_start_from"))
+    values |= {"hparams": "train_steps=7", "train_steps": longer}  # the flag goes before
+    assert defaults.hparams_of(values, before)[1].train_steps == longer
+    out = capsys.readouterr().out
+    assert end in out and bool(out) == bool(end)

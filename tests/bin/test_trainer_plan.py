@@ -12,16 +12,16 @@ import sys
 
 import pytest
 
-from t2t_repro import cli, registry
+from t2t_repro import registry
 from t2t_repro.bin import trainer
-from t2t_repro.data.needs import DataNeeds
 from t2t_repro.run_directory import PLAN, RunDirectory
 from t2t_repro.training import plan
 from tests.machines import EIGHT, GB, TWO_CORES
+from tests.programs import call
 
 
 def run(*argv):
-    cli.run("t2t-trainer", trainer.__doc__, trainer.define_flags, trainer.main, list(argv))
+    call(trainer, *argv)
 
 
 def test_the_users_line_on_two_cores_stops_with_one_suggestion(on, refused):
@@ -56,17 +56,6 @@ def test_it_prints_and_stops(on, capsys):
     run("--plan")
     assert "transformer_quickstart on algorithmic_reverse_quickstart:" in capsys.readouterr().out
     assert not begun
-
-
-def test_the_users_text_has_about_the_vocabulary_that_fits_it(on, capsys):
-    begun = on(EIGHT)
-    for name, line in (("a.en", "a dog"), ("a.de", "ein Hund")):
-        pathlib.Path(name).write_text(f"{line}\n" * 20_000)
-    text = ["--train_source=a.en", "--train_target=a.de", "--output_dir=o", "--plan"]
-    for more, size in ([], "2,500"), (["--vocab_size=700"], "700"):
-        run(*text, *more)
-        assert f"vocabulary of about {size}\n" in capsys.readouterr().out
-    assert not begun and not pathlib.Path("o").exists()
 
 
 def test_it_goes_on_all_the_same(on, capsys):
@@ -204,12 +193,6 @@ def test_data_that_nothing_makes_are_asked_for_as_ever(on, refused):
     error = refused(trainer, *flags, "--output_dir=run").err
     assert "t2t-datagen --problem=translate_ende_wmt14" in error
     shutil.rmtree("none")
-
-
-def test_needs_of_files_of_unknown_size():
-    archive = plan.needs.RawFile("a.tgz", "http://a/a.tgz")
-    said = str(DataNeeds("d", "t", downloads=(archive,)))
-    assert said == "to be made in d; 1 downloads into t, of unknown size (a.tgz)"
 
 
 @pytest.mark.parametrize(

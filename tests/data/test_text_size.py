@@ -23,46 +23,10 @@ def write(folder, name, lines):
 
 
 @pytest.mark.parametrize(
-    "options, left",
-    [({"dev_size": 2}, 8), ({"dev_size": 2, "test_size": 3}, 5), ({"dev_source": "c"}, 10)],
+    "weights, times, once",
+    [("10", 10, 80), ("10,0.5", 8.4, 95), ("1,1", 1, 115), ("0.5,1", 1, 75)],
 )
-def test_files_of_the_user_less_what_is_drawn_of_them(problem, tmp_path, options, left):
-    write(tmp_path, "a", ["aé"] * 10)  # 3 bytes
-    write(tmp_path, "b", ["words"] * 10)
-    for name in ("c", "d"):
-        write(tmp_path, name, ["of dev"])
-    given = {"train_source": "a", "train_target": "b"} | options
-    if "dev_source" in given:
-        given["dev_target"] = "d"
-    paths = {key: str(tmp_path / value) for key, value in given.items() if isinstance(value, str)}
-    found = text_size.of_training(problem, str(tmp_path), str(tmp_path / "raw"), given | paths)
-    assert found == TextSize(left, 8 * left)
-
-
-@pytest.mark.parametrize(
-    "options, pairs, size",
-    [
-        ({"train_weights": "0.5,2"}, 10, 4 * 8 + 6 * 10),  # of 8 + 6, less the two of dev
-        ({"train_weights": "1,2"}, 14, 8 * 8 + 6 * 10),
-    ],
-)
-def test_what_is_repeated_counts_once_and_what_is_left_out_does_not(
-    problem, tmp_path, options, pairs, size
-):
-    write(tmp_path, "a", ["aé"] * 8)
-    write(tmp_path, "b", ["words"] * 8)
-    write(tmp_path, "c", ["abcde"] * 6)
-    write(tmp_path, "d", ["words"] * 6)
-    files = {"train_source": "a,c", "train_target": "b,d"}
-    given = {key: ",".join(f"{tmp_path}/{n}" for n in v.split(",")) for key, v in files.items()}
-    given |= {"dev_size": 2} | options
-    found = text_size.of_training(problem, str(tmp_path), str(tmp_path / "raw"), given)
-    assert found.pairs == pytest.approx(pairs * 12 / 14, abs=1)
-    assert found.size == pytest.approx(size * 12 / 14, abs=3)
-
-
-@pytest.mark.parametrize("weights, times", [("10", 10), ("10,0.5", 8.4), ("1,1", 1), ("0.5,1", 1)])
-def test_it_is_what_is_there_once_the_files_are_made_as_well(problem, tmp_path, weights, times):
+def test_what_is_repeated_counts_once(problem, tmp_path, weights, times, once):
     given = {"train_source": [], "train_target": [], "dev_source": ["ds"], "dev_target": ["dt"]}
     for name in ("ds", "dt"):
         write(tmp_path, name, [f"of {name}"])
@@ -74,13 +38,11 @@ def test_it_is_what_is_there_once_the_files_are_made_as_well(problem, tmp_path, 
     options = {key: ",".join(str(tmp_path / n) for n in names) for key, names in given.items()}
     options |= {"train_weights": weights}
     raw, data = str(tmp_path / "raw"), str(tmp_path / "data")
-    before = text_size.of_training(problem, data, raw, options)
     summary = generate_data(Job(problem, data, raw, options=options))
     assert summary["splits"]["train"].get("repeated", 1) == pytest.approx(times, rel=0.1)
-    for folders in ((str(tmp_path / "no"), raw), (data, None)):  # of the text, of the records
-        made = text_size.of_training(problem, *folders, {})
-        assert made.pairs == pytest.approx(before.pairs, rel=0.1)
-        assert made.size == pytest.approx(before.size, rel=0.1)
+    text = text_size.of_training(problem, str(tmp_path / "no"), raw)
+    made = text_size.of_training(problem, data, None)
+    assert made == pytest.approx(text, rel=0.1) and made.pairs == pytest.approx(once, rel=0.1)
 
 
 def test_the_problems_own_files_and_what_was_made_of_them(problem, tmp_path):
@@ -91,13 +53,13 @@ def test_the_problems_own_files_and_what_was_made_of_them(problem, tmp_path):
     (tmp_path / f"{packed.name}.gz").write_bytes(gzip.compress(packed.read_bytes()))
     packed.unlink()
     data = tmp_path / "data"
-    asked = (registry.get_problem("text2text_tmpdir_rev"), str(data), str(tmp_path), {})
+    asked = (registry.get_problem("text2text_tmpdir_rev"), str(data), str(tmp_path))
     before = text_size.of_training(*asked)
     assert before == TextSize(7, 7 * (4 + 12))
     generate_data(Job(problem, str(data), str(tmp_path)))
     (tmp_path / "targets.train.txt").unlink()
     assert text_size.of_training(*asked) == before
-    assert text_size.of_training(problem, str(data), None, {}) == before
+    assert text_size.of_training(problem, str(data), None) == before
 
 
 def test_of_three_files_of_distillation_two_sides_are_counted(tmp_path):
@@ -106,15 +68,15 @@ def test_of_three_files_of_distillation_two_sides_are_counted(tmp_path):
         path = pathlib.Path(problem.distilled_path(str(tmp_path), "train") + name)
         path.parent.mkdir(exist_ok=True)
         write(path.parent, path.name, ["four"] * 5)
-    assert text_size.of_training(problem, str(tmp_path), str(tmp_path), {}) == TextSize(5, 40)
+    assert text_size.of_training(problem, str(tmp_path), str(tmp_path)) == TextSize(5, 40)
 
 
 def test_where_the_length_is_not_known_it_is_that_of_captions(problem, tmp_path, monkeypatch):
     monkeypatch.setattr(type(problem), "num_samples", lambda self, folder, split: 11)
     monkeypatch.setattr(type(problem), "raw_text_files", lambda self, folder, split: [])
-    assert text_size.of_training(problem, str(tmp_path), "raw", {}) == TextSize(11, 11 * 135)
+    assert text_size.of_training(problem, str(tmp_path), "raw") == TextSize(11, 11 * 135)
     monkeypatch.setattr(type(problem), "num_samples", lambda self, folder, split: None)
-    assert text_size.of_training(problem, str(tmp_path), "raw", {}) is None
+    assert text_size.of_training(problem, str(tmp_path), "raw") is None
     monkeypatch.setattr(type(problem), "num_samples", lambda self, folder, split: 0)
-    assert text_size.of_training(problem, str(tmp_path), "raw", {}) == TextSize(0, 0)
+    assert text_size.of_training(problem, str(tmp_path), "raw") == TextSize(0, 0)
     assert TextSize.of({"splits": {"train": {"examples": 11}}}) == TextSize(11, 11 * 135)

@@ -167,8 +167,8 @@ def test_back_translations_have_a_tag_and_the_students_direction(
     dev = [(b, a) for a, b in DEV] if swapped else DEV
     assert text_of(folder, "dev") == [(a, b, b) for a, b in dev]
     sides = ("inputs", "targets")[:: -1 if swapped else 1]
-    for flag, side in zip(("source_vocab", "target_vocab"), sides, strict=True):
-        assert programs.of("datagen")[flag].endswith(f"vocab.text2text_tmpdir.{side}.subwords")
+    for path, side in zip(programs.of("datagen")["vocab"].split(","), sides, strict=True):
+        assert path.endswith(f"vocab.text2text_tmpdir.{side}.subwords")
     assert "num_encoder_layers" not in programs.of("trainer")["hparams"]
     assert "beam_sizes" not in programs.of("avg-all")
     assert list(found.stages) == STAGES
@@ -177,7 +177,7 @@ def test_back_translations_have_a_tag_and_the_students_direction(
 def test_a_reversed_teachers_student_has_its_sides(programs, folder):
     run(request_of(folder, "back"))
     assert text_of(folder, "dev") == [(b, a, a) for a, b in DEV]
-    assert programs.of("datagen")["source_vocab"].endswith("targets.subwords")
+    assert programs.of("datagen")["vocab"].split(",")[0].endswith("targets.subwords")
 
 
 def test_what_it_was_begun_with_must_stay(programs, folder, monkeypatch):

@@ -34,7 +34,6 @@ def test_all_stages_once_and_a_record_and_a_page_of_them(programs, request_of, t
     assert "--train_minutes=0" in said and "4,700 of 10,000" in said and "0.500 s" in said
     for name, stage in found.stages.items():
         assert f"  {stage.command}" in said, name
-    assert programs.called[1][1]["certify"] == "False" and "certify" not in training
     assert not (out / "trial").exists()
     assert schema.read(out / "own-text.json", Record) == found
     assert set(found.inputs) == {str(tmp_path / side) for side in ("en", "de")}

@@ -6,7 +6,7 @@ import random
 import pytest
 
 from t2t_repro import cli, registry
-from t2t_repro.bin import datagen, trainer
+from t2t_repro.bin import datagen
 from t2t_repro.errors import UserError
 from t2t_repro.parsing.trees import words_and_tags_from_wsj_tree
 from t2t_repro.problem import OutputType, Split
@@ -199,17 +199,3 @@ def test_datagen_takes_a_treebank(treebank, tmp_path, capsys):
     assert "train: 28 examples in 10 files" in out and "test: 10 examples in 1 files" in out
     names = {path.name for path in (tmp_path / "data").iterdir()}
     assert set(registry.get_problem("parsing_wsj4k").vocab_filenames) < names
-
-
-def test_trainer_takes_a_treebank_only_where_it_makes_the_data(treebank, tmp_path, capsys):
-    argv = [
-        "--problem=parsing_wsj4k",
-        "--hparams_set=transformer_parsing_small",
-        f"--treebank_dir={treebank}",
-        f"--data_dir={tmp_path}",
-        f"--output_dir={tmp_path / 'run'}",
-    ]
-    with pytest.raises(SystemExit) as leaving:
-        cli.run("t2t-trainer", trainer.__doc__, trainer.define_flags, trainer.main, argv)
-    assert leaving.value.code == 2
-    assert "Expected --generate_data with --treebank_dir" in capsys.readouterr().err

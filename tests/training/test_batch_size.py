@@ -38,7 +38,8 @@ def test_a_size_that_does_not_fit_is_halved(request_of_1000, monkeypatch, capsys
         return Ended(0, "", 500 * MB) if tried[-1] <= 250 else ended
 
     monkeypatch.setattr(batch_size.process, "run", run)
-    assert batch_size.find(request_of_1000, 512) == 250 and tried == [1000, 500, 250]
+    monkeypatch.setattr(batch_size.process, "free_memory", lambda: 569 * MB)
+    assert batch_size.find(request_of_1000) == 250 and tried == [1000, 500, 250]
     assert capsys.readouterr().out.endswith("--hparams=batch_size=250\n")
 
 

@@ -113,11 +113,6 @@ def test_a_score_that_rises_by_little_is_not_stopped():
         "since is 0.1300 at step 60 (0.1300 at 60, 0.1300 at 70, 0.1300 at 80, 0.1300 at 90, "
         "0.1300 at 100; --eval_early_stopping_metric_delta=0)"
     )
-
-
-def test_a_direction_against_the_metric_is_refused():
-    assert EarlyStopping(steps=1, metric="loss", metric_minimize=True)
-    assert EarlyStopping(steps=1, metric="accuracy", metric_minimize=False)
     message = "--noeval_early_stopping_metric_minimize: of accuracy, more is better. Received: True"
     with pytest.raises(UserError, match=message):
         EarlyStopping(steps=1, metric="accuracy", metric_minimize=True)

@@ -302,19 +302,6 @@ def test_a_new_run_may_begin_with_the_weights_of_another(make, capsys):
 
 
 @pytest.mark.slow
-def test_a_damaged_run_that_is_begun_again_begins_with_the_weights_of_the_other(make):
-    first = make(run="first")
-    Experiment(first).train()
-    second = make(run="second", steps=1, warm_start_from=str(first.run.path))
-    second.run.begin(second.config, [], [])
-    (second.run.checkpoints_dir / "ckpt-1").mkdir(parents=True)
-    plan = dataclasses.replace(second.plan, restart_damaged_run=True)
-    Experiment(dataclasses.replace(second, plan=plan)).train()
-    for name, value in weights_of(first, 4).items():
-        np.testing.assert_array_equal(value, weights_of(second, 1)[name], name)
-
-
-@pytest.mark.slow
 def test_a_warm_start_from_another_model_leaves_nothing_behind_and_in_part_a_table(make):
     first = make(run="first", steps=1)
     Experiment(first).train()

@@ -1,4 +1,4 @@
-"""What --freeze names stays bit-equal, and a frozen run resumes exactly."""
+"""What the hparam freeze names stays bit-equal, and a frozen run resumes exactly."""
 
 import numpy as np
 import pytest
