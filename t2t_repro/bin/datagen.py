@@ -283,8 +283,8 @@ def print_proposal(job: "Job", summary: dict, parent: str | None) -> None:
     from t2t_repro.data.text_size import TextSize
 
     if parent:
-        flag = shlex.quote(f"--warm_start_from={parent}")
-        print(f"  proposed: {flag} (its weights belong to this vocabulary)")
+        warm_start = shlex.quote(f"--warm_start_from={parent}")
+        print(f"  proposed: {warm_start} (its weights belong to this vocabulary)")
     elif preset.is_for(job.problem) and Split.TRAIN in summary["splits"]:
         proposed = preset.proposed(job.problem, job.data_dir, TextSize.of(summary))
         print(f"  proposed: {proposed.flags()} ({proposed.reason})")
