@@ -18,7 +18,7 @@ from typing import Any
 from t2t_repro import __version__, schema
 from t2t_repro.data import tfrecord
 from t2t_repro.data.job import summary_path
-from t2t_repro.decoding import tuned
+from t2t_repro.decoding import tune
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
 from t2t_repro.files import sha256, write_text_atomic
@@ -313,7 +313,7 @@ def _scores(run: TrainedRun, checkpoint: pathlib.Path) -> tuple[Score, ...]:
 
     What lies elsewhere, such as an average, has other weights at the same step, and no scores here.
     """
-    choice, step = tuned.read(run.path), checkpoints.step_of(checkpoint)
+    choice, step = tune.read(run.path), checkpoints.step_of(checkpoint)
     own = [run.path] if choice else [run.path, run.path / "best"]  # the best are copies
     if checkpoint.parent.resolve() not in [(each / "checkpoints").resolve() for each in own]:
         return ()

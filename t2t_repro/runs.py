@@ -16,7 +16,7 @@ from typing import Any
 
 from t2t_repro import registry
 from t2t_repro.config import BASELINES, TRANSFORMER
-from t2t_repro.decoding import tuned
+from t2t_repro.decoding import tune
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
 from t2t_repro.problem import OutputType, Problem
@@ -175,9 +175,9 @@ class TrainedRun:
         return self.problem.feature_encoders(self.vocabulary_dir)
 
     @functools.cached_property
-    def tuned(self) -> tuned.TunedDecoding | None:
+    def tuned(self) -> tune.TunedDecoding | None:
         """How the run decodes best, as t2t-avg-all --tune has found it; None: it has not."""
-        return tuned.read(self.path)
+        return tune.read(self.path)
 
     def decode_settings(
         self, text: str | None = "", *, say: Callable[[str], None] = _silent

@@ -14,7 +14,7 @@ from t2t_repro.bin import show
 from t2t_repro.data.generate import generate_data
 from t2t_repro.data.job import KEEP, Job
 from t2t_repro.decoding.settings import DecodeHParams
-from t2t_repro.decoding.tuned import Beams
+from t2t_repro.decoding.tune import Beams
 from t2t_repro.export import forms
 from t2t_repro.export.forms import ExportRequest
 from t2t_repro.models.build import model_for

@@ -1,6 +1,6 @@
 """What t2t-avg-all --tune chooses, for what reads it."""
 
-from t2t_repro.decoding.tuned import Beams, TunedDecoding, Weights
+from t2t_repro.decoding.tune import Beams, TunedDecoding, Weights
 
 
 def choice(step: int, bleu: float, search: Beams) -> TunedDecoding:

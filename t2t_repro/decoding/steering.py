@@ -13,7 +13,7 @@ Legend: B batch, K beams, V vocabulary, W words, P tokens of a prefix, L tokens.
 """
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -79,19 +79,6 @@ class Steering:
     constraint: Constraint | None = None
     sampling: Sampling | None = None
 
-    def initial_state(self, model_state: Any, facts: Facts, limits: Tensor, beams: int) -> Any:
-        """Returns the state at the start, of the model and of the constraint."""
-        if self.constraint is None:
-            return model_state
-        state = constrained_state(self.constraint, facts["words"], limits, beams)
-        return {**state, "model": model_state}
-
-    def with_room(self, state: Any, make_room: Callable[[Any], Any]) -> Any:
-        """Returns the state with `make_room` done to the model's part of it."""
-        if self.constraint is None:
-            return make_room(state)
-        return {**state, "model": make_room(state["model"])}
-
     def steer(self, step_fn: StepFn, facts: Facts) -> StepFn:
         """Returns a step function that obeys; without facts, `step_fn` itself.
 
@@ -139,11 +126,16 @@ class SteeredModel:
         """
         memory = {"model": self.model.start_decoding(inputs), "facts": facts}
         state = self.model.initial_state(batch, beams)
-        return memory, self.steering.initial_state(state, facts, limits, beams)
+        if (constraint := self.steering.constraint) is not None:
+            own = constrained_state(constraint, facts["words"], limits, beams)
+            state = {**own, "model": state}
+        return memory, state
 
     def make_room(self, state: Any, more: Tensor) -> Any:
         """Returns the state with room for `more` steps."""
-        return self.steering.with_room(state, lambda own: self.model.make_room(own, more))
+        if self.steering.constraint is None:
+            return self.model.make_room(state, more)
+        return {**state, "model": self.model.make_room(state["model"], more)}
 
     def step_fn(self, memory: Memory, layout: Any) -> StepFn:
         """Returns the step of the search.

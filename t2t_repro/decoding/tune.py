@@ -5,23 +5,22 @@ the weights that were best; then the beams. A search keeps the hypotheses that a
 length penalty, so that each is decoded: n-best lists of one do not hold the best of another. Of
 weights that are nearly as good as the best the mean of the most checkpoints is taken, but of a run
 whose rate falls to 0 the newest, and of such searches the most usual. The result is a run directory
-of its own, as t2t-avg-all writes one, with decoding.json beside it.
+of its own, as t2t-avg-all writes one, with decoding.json beside it, which all that decodes reads.
 """
 
 import dataclasses
 import hashlib
+import json
 import os
 import pathlib
 import shutil
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
-from t2t_repro import files
+from t2t_repro import files, schema
 from t2t_repro.config import HParams
-from t2t_repro.decoding import tuned
 from t2t_repro.decoding.settings import DecodeHParams
-from t2t_repro.decoding.tuned import Beams, TunedDecoding, Weights
 from t2t_repro.errors import UserError
 from t2t_repro.fields import flag
 from t2t_repro.problem import check_text
@@ -29,12 +28,81 @@ from t2t_repro.progress import took
 from t2t_repro.run_directory import PROVENANCE, TUNED, RunDirectory
 from t2t_repro.training.state import WEIGHTS, read_ranking
 
-Tried = TypeVar("Tried", Weights, Beams)
 DEFAULT = DecodeHParams()
 _WORK = ".candidates"  # in the folder of the result, while it is made
 # BLEU. On a thousand sentences such a difference is chance: checkpoints and length penalties ahead
 # on dev were behind on test (benchmarks/RESULTS.md, "Regularizers").
 _CHANCE = 0.3
+_MEND = "Delete it to decode with tensor2tensor's settings, or write it anew: t2t-avg-all --tune."
+
+
+@dataclasses.dataclass(frozen=True)
+class Weights:
+    """Weights that were tried: the mean of the checkpoints of these steps, and its BLEU."""
+
+    name: str
+    steps: tuple[int, ...]
+    bleu: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Beams:
+    """A search that was tried, and its BLEU."""
+
+    beam_size: int
+    alpha: float
+    bleu: float
+
+    def __post_init__(self):
+        DecodeHParams(beam_size=self.beam_size, alpha=self.alpha)
+
+    def __str__(self) -> str:
+        return f"beam_size={self.beam_size},alpha={self.alpha:g}"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TunedDecoding:
+    """What was chosen, and of what.
+
+    Attributes:
+        weights: the weights that were taken.
+        search: how to decode with them.
+        sentences: on which sentences that was found out, in words.
+        signature: sacreBLEU's.
+        asked: what was to be tried, as flags.
+        weights_tried, searches_tried: everything that was tried.
+        weights_digest: of the weights that lie beside it; "": of a version that kept none.
+    """
+
+    __pydantic_config__: ClassVar[dict] = {"extra": "forbid"}
+
+    weights: Weights
+    search: Beams
+    sentences: str
+    signature: str
+    asked: dict[str, str]
+    weights_tried: tuple[Weights, ...]
+    searches_tried: tuple[Beams, ...]
+    weights_digest: str = ""
+
+    def write(self, run: pathlib.Path) -> None:
+        """Writes it into a run directory."""
+        files.write_text_atomic(run / TUNED, json.dumps(dataclasses.asdict(self), indent=1) + "\n")
+
+
+def read(run: pathlib.Path) -> TunedDecoding | None:
+    """Returns what was chosen for a run; None: nothing.
+
+    Raises:
+        schema.Malformed: if the file is broken.
+    """
+    try:
+        return schema.read(run / TUNED, TunedDecoding, _MEND)
+    except FileNotFoundError:
+        return None
+
+
+Tried = TypeVar("Tried", Weights, Beams)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -146,7 +214,7 @@ def _tune(
     asked["sentences"] = sample.digest
     if run.problem.decode_hparams:
         asked["decode_hparams"] = run.problem.decode_hparams
-    before = tuned.read(out.path)
+    before = read(out.path)
     if before and before.asked == asked:
         if before.weights_digest == _digest(checkpoints.list_checkpoints(out.path)):
             say(f"{out.path} is tuned already: {before.weights.name}, {before.search}.")

@@ -10,7 +10,7 @@ import jinja2
 
 from t2t_repro import schema
 from t2t_repro.corpora.checks import output
-from t2t_repro.decoding import tuned
+from t2t_repro.decoding import tune
 from t2t_repro.files import write_text_atomic
 from t2t_repro.own_text.plan import NO_TRANSLATOR, Plan
 from t2t_repro.own_text.request import PROBLEM, Folder
@@ -59,7 +59,7 @@ def write(folder: Folder, record: Record, plan: Plan) -> None:
         check=_check(folder),
         report=output.paths(folder.data, PROBLEM).html.relative_to(folder.path),
         curves=_curves(view(RunDirectory(folder.run))),
-        tuned=tuned.read(folder.model),
+        tuned=tune.read(folder.model),
         next="\n".join(next_steps(folder, plan)),
     )
     write_text_atomic(folder.page, page)
@@ -73,7 +73,7 @@ def summary(folder: Folder, record: Record, plan: Plan) -> list[str]:
         f"All {len(record.stages)} stages are done, in {took(seconds)}: the training in "
         f"{took(training)}, the others in {took(seconds - training)}."
     ]
-    found = tuned.read(folder.model)
+    found = tune.read(folder.model)
     if found and found.search.bleu < NO_TRANSLATOR:
         lines.append(
             f"This is no translator yet: {found.search.bleu:.1f} BLEU on dev is below "

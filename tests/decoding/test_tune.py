@@ -9,7 +9,7 @@ import pytest
 from t2t_repro import registry
 from t2t_repro.data.generate import generate_data
 from t2t_repro.data.job import Job
-from t2t_repro.decoding import dev_bleu, tune, tuned
+from t2t_repro.decoding import dev_bleu, tune
 from t2t_repro.decoding.tune import TuneRequest
 from t2t_repro.errors import UserError
 from t2t_repro.models.build import model_for
@@ -80,7 +80,7 @@ def test_weights_then_alpha_then_beams_and_of_equals_the_usual(made, tried, tmp_
     assert sorted(path.name for path in out.path.iterdir()) == [
         "checkpoints", "decoding.json", "hparams.json", "run.json"
     ]  # fmt: skip
-    assert tuned.read(out.path) == found
+    assert tune.read(out.path) == found
     # The same again finds it done; something else to try does not.
     del tried[:]
     assert tune.tune(made, out, FEW, say=str) == found and not tried
@@ -101,7 +101,7 @@ ONE = dataclasses.replace(FEW, n=1, alphas="0.6", beam_sizes="4")  # takes the b
 def state(out):
     """What a decoder sees: the weights, and how to decode with them."""
     (only,) = checkpoints.list_checkpoints(out.path)
-    return only.name, checkpoints.verify(only).averaged, tuned.read(out.path)
+    return only.name, checkpoints.verify(only).averaged, tune.read(out.path)
 
 
 @pytest.mark.parametrize("call", ["delete", "unlink"])
@@ -113,7 +113,7 @@ def test_a_result_that_a_kill_leaves_half_is_made_anew(made, tried, tmp_path, mo
         where = checkpoints if call == "delete" else type(out.path)
         patch.setattr(where, call, mock.Mock(side_effect=KeyboardInterrupt))
         tune.tune(made, out, ONE, say=str)
-    assert tuned.read(out.path) == before  # beside it whole weights, old or new
+    assert tune.read(out.path) == before  # beside it whole weights, old or new
     assert all(checkpoints.verify(path) for path in checkpoints.list_checkpoints(out.path))
     found = tune.tune(made, out, ONE, say=str)
     assert state(out) == ("ckpt-20", (20,), found)

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from t2t_repro import registry
-from t2t_repro.decoding import tuned
+from t2t_repro.decoding import tune
 from t2t_repro.decoding.request import DecodeRequest
 from t2t_repro.errors import UserError
 from t2t_repro.run_directory import RunConfig, RunDirectory
@@ -17,7 +17,7 @@ from tests.tuned import choice
 @pytest.fixture
 def finished(tmp_path):
     """A run that has nothing but what was chosen for it."""
-    choice(40, 31.0, tuned.Beams(5, 1.1, 31.25)).write(tmp_path)
+    choice(40, 31.0, tune.Beams(5, 1.1, 31.25)).write(tmp_path)
     config = RunConfig(
         hparams_set="transformer_test",
         hparams=registry.get_hparams("transformer_test"),

@@ -9,7 +9,7 @@ import pytest
 
 from t2t_repro import process, registry
 from t2t_repro.corpora.request import SHORT, RawText
-from t2t_repro.decoding.tuned import Beams
+from t2t_repro.decoding.tune import Beams
 from t2t_repro.own_text import plan, stages
 from t2t_repro.own_text.request import OwnTextRequest
 from t2t_repro.provenance import Golden
