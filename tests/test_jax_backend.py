@@ -58,7 +58,7 @@ import numpy as np
 from t2t_repro.layers.attention import SelfAttention
 from t2t_repro.layers.blockwise_attention import BlockwiseSelfAttention
 from t2t_repro.layers.local_attention import LocalSelfAttention
-from t2t_repro.layers.mask import CausalMask
+from t2t_repro.layers.attention import CausalMask
 
 x = np.random.default_rng(0).standard_normal((2, 7, 10), "float32")
 segments = np.array([[1, 1, 1, 1, 2, 2, 2], [1, 1, 1, 1, 1, 0, 0]])

@@ -28,7 +28,7 @@ from t2t_repro.layers import (
     SelfAttention,
     SinusoidalPositions,
 )
-from t2t_repro.layers.mask import CAUSAL
+from t2t_repro.layers.attention import CAUSAL
 
 WIDTH, HEADS, FILTERS = 64, 4, 128
 FLOOR = 1e-9  # what an exact 0 is drawn at

@@ -13,7 +13,7 @@ from t2t_repro.layers.attention import CrossAttention
 from t2t_repro.layers.dilated_convolution import ConvolutionBlock
 from t2t_repro.layers.embedding import SymbolEmbedding, TargetSpaceEmbedding
 from t2t_repro.layers.feed_forward import FeedForward
-from t2t_repro.layers.initialization import FusedVariable
+from t2t_repro.layers.layer import FusedVariable
 from t2t_repro.layers.lstm import BahdanauScore, LSTMStack
 from t2t_repro.layers.norms import BatchNorm, LayerNorm, NoamNorm
 from t2t_repro.layers.position import LearnedPositions

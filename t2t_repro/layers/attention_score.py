@@ -14,8 +14,7 @@ from typing import Any
 import keras
 from keras import initializers, ops
 
-from t2t_repro.layers.initialization import fused_kernel
-from t2t_repro.layers.layer import Layer
+from t2t_repro.layers.layer import Layer, fused_kernel
 
 Variables = list[Any]
 

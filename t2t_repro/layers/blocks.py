@@ -2,11 +2,9 @@
 
 from keras import activations, initializers
 
-from t2t_repro.layers.attention import CrossAttention, SelfAttention
+from t2t_repro.layers.attention import CrossAttention, SelfAttention, joined
 from t2t_repro.layers.feed_forward import FeedForward
-from t2t_repro.layers.initialization import cloned
-from t2t_repro.layers.layer import Layer
-from t2t_repro.layers.mask import joined
+from t2t_repro.layers.layer import Layer, cloned
 from t2t_repro.layers.prepostprocess import PrePostProcess
 from t2t_repro.layers.stacks import DecoderSublayers, EncoderSublayers, Sublayer
 

@@ -15,11 +15,11 @@ from t2t_repro.layers.attention import (
     MASKED,
     NO_WEIGHTS,
     CrossAttention,
+    Mask,
     SelfAttention,
     WeightlessAttention,
 )
 from t2t_repro.layers.attention_score import AttentionScore, DotProduct
-from t2t_repro.layers.mask import Mask
 
 QUERY_BLOCK = 256
 _TINY = 1e-30

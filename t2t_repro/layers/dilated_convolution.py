@@ -5,9 +5,7 @@ As tensor2tensor's models/bytenet.py and the conv_block of its layers/common_lay
 
 from keras import initializers, ops
 
-from t2t_repro.layers.dropout import Dropout
-from t2t_repro.layers.initialization import cloned
-from t2t_repro.layers.layer import Layer, build_all
+from t2t_repro.layers.layer import Dropout, Layer, build_all, cloned
 from t2t_repro.layers.norms import LayerNorm
 
 

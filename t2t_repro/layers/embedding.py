@@ -5,9 +5,7 @@ from typing import Any
 from keras import initializers, ops
 
 from t2t_repro.layers.cross_entropy import tied_cross_entropy
-from t2t_repro.layers.dropout import Dropout
-from t2t_repro.layers.initialization import FusedVariable
-from t2t_repro.layers.layer import Layer, build_all
+from t2t_repro.layers.layer import Dropout, FusedVariable, Layer, build_all
 from t2t_repro.layers.position import positions
 
 

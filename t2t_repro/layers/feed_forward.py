@@ -6,9 +6,7 @@ import keras
 from keras import activations, initializers, ops
 
 from t2t_repro.layers import kernels
-from t2t_repro.layers.dropout import dropout_layer
-from t2t_repro.layers.initialization import cloned
-from t2t_repro.layers.layer import Layer, build_all
+from t2t_repro.layers.layer import Layer, build_all, cloned, dropout_layer
 
 
 @keras.saving.register_keras_serializable("t2t_repro")

@@ -1,10 +1,14 @@
-"""What all layers share: their configuration is their constructor's arguments."""
+"""What all layers share: their configuration, tensor2tensor's initializers, dropout."""
 
 import inspect
-from collections.abc import Iterable
+import itertools
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import keras
+from keras import initializers, ops
+
+from t2t_repro.layers import kernels
 
 
 class Layer(keras.layers.Layer):
@@ -81,3 +85,135 @@ def _arguments(cls: type) -> list[str]:
             if not any(each.kind is inspect.Parameter.VAR_POSITIONAL for each in parameters):
                 break
     return names
+
+
+# --- variables -----------------------------------------------------------------------------------
+
+
+INITIALIZERS: dict[str, Callable[[float], initializers.Initializer]] = {  # given the gain
+    "uniform_unit_scaling": lambda gain: initializers.VarianceScaling(gain, "fan_avg", "uniform"),
+    "normal_unit_scaling": lambda gain: initializers.VarianceScaling(
+        gain, "fan_avg", "truncated_normal"
+    ),
+    "uniform": lambda gain: initializers.RandomUniform(-0.1 * gain, 0.1 * gain),
+    "orthogonal": initializers.Orthogonal,
+    "xavier": lambda gain: initializers.GlorotUniform(),
+}
+
+
+def kernel_initializer(name: str, gain: float = 1.0) -> initializers.Initializer:
+    """Returns T2T's initializer `name` (utils/optimize.py, get_variable_initializer).
+
+    Args:
+        name: one of INITIALIZERS.
+        gain: hparam initializer_gain.
+    """
+    return INITIALIZERS[name](gain)
+
+
+def cloned(initializer: Any) -> Any:
+    """Returns another initializer of the same kind, which draws numbers of its own.
+
+    A function is taken as it is.
+    """
+    return initializer.clone() if hasattr(initializer, "clone") else initializer
+
+
+@keras.saving.register_keras_serializable("t2t_repro")
+class ByParts(initializers.Initializer):
+    """Initializes each part of a fused variable as if it were a variable of its own.
+
+    Args:
+        initializer: what draws each part.
+        sizes: the parts' sizes along the last axis.
+    """
+
+    def __init__(self, initializer: initializers.Initializer, sizes: Sequence[int]):
+        self.initializer = initializer
+        self.sizes = tuple(sizes)
+
+    def __call__(self, shape, dtype=None):
+        # A seeded initializer draws the same numbers at every call: each part needs its own clone.
+        draws = [cloned(self.initializer)((*shape[:-1], size), dtype=dtype) for size in self.sizes]
+        return ops.concatenate(draws, axis=-1)
+
+    def get_config(self):
+        return {
+            "initializer": initializers.serialize(self.initializer),
+            "sizes": list(self.sizes),
+        }
+
+    @classmethod
+    def from_config(cls, config):
+        return cls(initializers.deserialize(config["initializer"]), config["sizes"])
+
+
+class FusedVariable(keras.Variable):
+    """One variable that T2T keeps as several, each beside the next.
+
+    Adafactor's statistics are those of T2T's variables, and so are the files exchanged with it.
+
+    Args:
+        axis: along which they lie.
+        sizes: of each along this axis.
+        arguments: see keras.Variable.
+    """
+
+    def __init__(self, *arguments, axis: int, sizes: Sequence[int], **kwargs):
+        super().__init__(*arguments, **kwargs)
+        self.axis = axis
+        self.sizes = tuple(sizes)
+
+    @property
+    def cuts(self) -> list[int]:
+        """Where along the axis each part but the first begins."""
+        return list(itertools.accumulate(self.sizes))[:-1]
+
+
+def fused_kernel(
+    name: str, initializer: initializers.Initializer, rows: int, sizes: Sequence[int], dtype: str
+) -> FusedVariable:
+    """Returns a new (rows, sum of sizes) kernel, each part of `sizes` columns drawn by itself."""
+    by_parts = ByParts(initializer, sizes)
+    shape = (rows, sum(sizes))
+    return FusedVariable(by_parts, shape, dtype, name=name, axis=1, sizes=sizes)
+
+
+# --- dropout -------------------------------------------------------------------------------------
+
+
+@keras.saving.register_keras_serializable("t2t_repro")
+class Dropout(keras.layers.Dropout):
+    """Keras's Dropout, drawn by `kernels.dropout`."""
+
+    def build(self, input_shape):
+        """Has nothing to make. Keras's own is never called, so that `summary` shows no shape."""
+
+    def call(self, inputs, training=False):
+        """Returns `inputs`, in training with `rate` of them 0 and the others scaled up."""
+        if not training or not self.rate:
+            return inputs
+        return kernels.dropout(inputs, self.rate, self.noise_shape, self.seed_generator)
+
+
+def dropout_layer(
+    rate: float, broadcast_dims: Sequence[int], rank: int, dtype, name: str = "dropout"
+) -> Dropout:
+    """Returns a Dropout whose draw is shared along `broadcast_dims`.
+
+    As T2T's layers/common_layers.py, dropout_with_broadcast_dims.
+
+    Args:
+        rate: the share of values set to 0; the others are scaled by 1 / (1 - rate).
+        broadcast_dims: axes along which one draw serves all; negative axes count from the end.
+        rank: the rank of the inputs.
+        dtype: the policy of the layer that it belongs to.
+    """
+    shared = {axis % rank for axis in broadcast_dims}
+    noise_shape = tuple(1 if axis in shared else None for axis in range(rank)) if shared else None
+    return Dropout(rate, noise_shape=noise_shape, dtype=dtype, name=name)
+
+
+def parse_dims(text: str) -> tuple[int, ...]:
+    """Reads T2T's "0,1" as (0, 1); "" is no axis."""
+    return tuple(int(dim) for dim in text.split(",") if dim.strip())

@@ -3,8 +3,7 @@
 from keras import ops
 
 from t2t_repro.errors import UserError
-from t2t_repro.layers.attention import NO_WEIGHTS, SelfAttention, WeightlessAttention
-from t2t_repro.layers.mask import Mask
+from t2t_repro.layers.attention import NO_WEIGHTS, Mask, SelfAttention, WeightlessAttention
 
 
 class LocalSelfAttention(WeightlessAttention, SelfAttention):

@@ -11,10 +11,16 @@ from typing import Any
 import keras
 from keras import initializers, ops
 
-from t2t_repro.layers.dropout import Dropout
-from t2t_repro.layers.initialization import ByParts, FusedVariable, cloned, fused_kernel
 from t2t_repro.layers.kernels import pick
-from t2t_repro.layers.layer import Layer, build_all
+from t2t_repro.layers.layer import (
+    ByParts,
+    Dropout,
+    FusedVariable,
+    Layer,
+    build_all,
+    cloned,
+    fused_kernel,
+)
 
 State = Any  # a tree of tensors (B, K, ...)
 

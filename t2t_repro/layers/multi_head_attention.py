@@ -1,8 +1,7 @@
 """Attention as Keras calls it, for a model of one's own."""
 
-from t2t_repro.layers.attention import CrossAttention
+from t2t_repro.layers.attention import CrossAttention, joined
 from t2t_repro.layers.layer import Layer
-from t2t_repro.layers.mask import joined
 
 
 class MultiHeadAttention(Layer):

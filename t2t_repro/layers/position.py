@@ -7,8 +7,7 @@ import numpy as np
 from keras import initializers, ops
 
 from t2t_repro.errors import unknown
-from t2t_repro.layers.initialization import cloned
-from t2t_repro.layers.layer import Layer
+from t2t_repro.layers.layer import Layer, cloned
 
 
 def timing_signal(positions, channels: int):

@@ -9,8 +9,7 @@ from collections.abc import Sequence
 
 from keras import ops
 
-from t2t_repro.layers.dropout import dropout_layer
-from t2t_repro.layers.layer import Layer, build_all
+from t2t_repro.layers.layer import Layer, build_all, dropout_layer
 from t2t_repro.layers.norms import NORMS
 
 

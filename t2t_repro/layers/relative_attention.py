@@ -3,7 +3,7 @@
 from keras import ops
 
 from t2t_repro.layers.attention import SelfAttention
-from t2t_repro.layers.initialization import cloned
+from t2t_repro.layers.layer import cloned
 
 
 class RelativeSelfAttention(SelfAttention):

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import keras
 from keras import ops
 
+from t2t_repro.layers.attention import CAUSAL, EVERYWHERE, Mask
 from t2t_repro.layers.layer import Layer, build_all
-from t2t_repro.layers.mask import CAUSAL, EVERYWHERE, Mask
 from t2t_repro.layers.prepostprocess import PrePostProcess
 
 

@@ -10,10 +10,9 @@ from t2t_repro.layers.blockwise_attention import (
     BlockwiseCrossAttention,
     BlockwiseSelfAttention,
 )
-from t2t_repro.layers.dropout import Dropout, dropout_layer, parse_dims
 from t2t_repro.layers.embedding import SymbolEmbedding, TargetSpaceEmbedding
 from t2t_repro.layers.feed_forward import FeedForward
-from t2t_repro.layers.initialization import kernel_initializer
+from t2t_repro.layers.layer import Dropout, dropout_layer, kernel_initializer, parse_dims
 from t2t_repro.layers.local_attention import LocalSelfAttention
 from t2t_repro.layers.position import NoPositions, positions
 from t2t_repro.layers.prepostprocess import PrePostProcess

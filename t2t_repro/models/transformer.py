@@ -12,12 +12,10 @@ from keras import ops
 
 from t2t_repro.config import HParams
 from t2t_repro.errors import UserError
-from t2t_repro.layers.attention import NO_WEIGHTS
+from t2t_repro.layers.attention import CAUSAL, NO_WEIGHTS, CausalMask, Mask, of_padding
 from t2t_repro.layers.cross_entropy import divergence, mean_over_global_batch
-from t2t_repro.layers.dropout import Dropout
 from t2t_repro.layers.kernels import pick
-from t2t_repro.layers.layer import build_all
-from t2t_repro.layers.mask import CAUSAL, CausalMask, Mask, of_padding
+from t2t_repro.layers.layer import Dropout, build_all
 from t2t_repro.layers.stacks import Stack
 from t2t_repro.models.guarded import as_batch
 from t2t_repro.models.parts import Parts

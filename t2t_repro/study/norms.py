@@ -16,7 +16,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from t2t_repro.layers.mask import CAUSAL, of_padding
+from t2t_repro.layers.attention import CAUSAL, of_padding
 from t2t_repro.training import distribution, guards, named_variables
 
 EMBEDDING = "embedding"

@@ -14,7 +14,7 @@ from keras import ops
 
 from t2t_repro.config import HParams, snake_case
 from t2t_repro.layers import kernels
-from t2t_repro.layers.initialization import FusedVariable
+from t2t_repro.layers.layer import FusedVariable
 from t2t_repro.training import learning_rate as learning_rates
 from t2t_repro.training import trainable
 from t2t_repro.training.optimizer import Optimizer

@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 
 from t2t_repro.layers.attention import (
+    CAUSAL,
     CrossAttention,
+    Mask,
     SelfAttention,
+    of_padding,
 )
-from t2t_repro.layers.mask import CAUSAL, Mask, of_padding
 from t2t_repro.layers.relative_attention import RelativeSelfAttention
 
 B, T, S, D, N = 2, 5, 7, 12, 3

@@ -6,9 +6,8 @@ import pytest
 import tensorflow as tf
 from keras import ops
 
-from t2t_repro.layers.attention import MASKED
+from t2t_repro.layers.attention import CAUSAL, MASKED, of_padding
 from t2t_repro.layers.blockwise_attention import blockwise_attention
-from t2t_repro.layers.mask import CAUSAL, of_padding
 
 B, N, T, S, H, V = 2, 3, 11, 13, 5, 4
 

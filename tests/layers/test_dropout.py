@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from t2t_repro.layers import kernels
-from t2t_repro.layers.dropout import Dropout, dropout_layer
+from t2t_repro.layers.layer import Dropout, dropout_layer
 
 ONES = np.ones((41, 7, 101), "float32")
 

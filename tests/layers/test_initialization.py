@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from keras import initializers
 
-from t2t_repro.layers.initialization import ByParts, kernel_initializer
+from t2t_repro.layers.layer import ByParts, kernel_initializer
 
 
 @pytest.mark.parametrize(

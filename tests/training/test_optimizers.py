@@ -10,7 +10,7 @@ from t2t_repro import config, registry
 from t2t_repro.config import HParams
 from t2t_repro.interop import tensor2tensor
 from t2t_repro.layers import kernels
-from t2t_repro.layers.initialization import FusedVariable
+from t2t_repro.layers.layer import FusedVariable
 from t2t_repro.training import learning_rate, optimizers
 
 STEPS = 7

@@ -26,7 +26,7 @@ def train(strategy, hparams, start, steps):
     import keras
     import tensorflow as tf
 
-    from t2t_repro.layers.initialization import FusedVariable
+    from t2t_repro.layers.layer import FusedVariable
     from t2t_repro.training import optimizers
 
     with strategy.scope():
