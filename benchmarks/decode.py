@@ -98,7 +98,7 @@ def make_decode(
     args: flags.FlagValues, model, inputs: np.ndarray, folder: pathlib.Path, searches: int = 1
 ):
     """Returns a function that decodes `inputs` and returns the length of each translation."""
-    from t2t_repro.decoding.engine import Search, Sentences
+    from t2t_repro.decoding.steering import Search, Sentences
 
     def by_engine(engine):
         batch = Sentences(inputs, np.full(len(inputs), args.tgt))
@@ -106,7 +106,7 @@ def make_decode(
         return lambda: np.count_nonzero(engine.decode(batch, search)[0][:, 0], axis=1)
 
     if args.engine == "tensorflow":
-        from t2t_repro.decoding.decode import ModelEngine
+        from t2t_repro.decoding.engine import ModelEngine
 
         return by_engine(ModelEngine(model, searches))
     from t2t_repro.export import ctranslate2

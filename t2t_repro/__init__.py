@@ -14,7 +14,7 @@ from t2t_repro.registry import get_hparams, get_problem
 
 if TYPE_CHECKING:
     from t2t_repro import callbacks, data
-    from t2t_repro.decoding.decode import decode
+    from t2t_repro.decoding.engine import decode
     from t2t_repro.models.transformer import Transformer
     from t2t_repro.runs import load
 
@@ -24,7 +24,7 @@ __all__ = ["Transformer", "callbacks", "data", "decode", "get_hparams", "get_pro
 _MODULES = ("callbacks", "data")
 _HEAVY = {
     "Transformer": "models.transformer",
-    "decode": "decoding.decode",
+    "decode": "decoding.engine",
     "load": "runs",
 }
 

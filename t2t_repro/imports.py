@@ -28,22 +28,21 @@ _NOISE = re.compile(
 )
 _NO_GPU = re.compile(rb"E\d{4} .*failed call to cuInit")  # an error only where there is one
 CLASSES = {
-    "layers.attention": "Attention CrossAttention SelfAttention WeightlessAttention",
+    "layers.attention": "Attention CrossAttention RelativeSelfAttention SelfAttention "
+    "WeightlessAttention",
     "layers.attention_score": "Additive AttentionScore DotProduct Multiplicative ScaledDotProduct",
     "layers.blocks": "Block DecoderLayer EncoderLayer",
     "layers.blockwise_attention": "BlockwiseCrossAttention BlockwiseSelfAttention InBlocks",
     "layers.dilated_convolution": "ConvolutionBlock DilatedConvolution ResidualConvolutions",
-    "layers.dropout": "Dropout",
-    "layers.embedding": "SymbolEmbedding TargetSpaceEmbedding TokenAndPositionEmbedding",
+    "layers.embedding": "LearnedPositions NoPositions SinusoidalPositions SymbolEmbedding "
+    "TargetSpaceEmbedding TokenAndPositionEmbedding",
     "layers.feed_forward": "Dense FeedForward",
-    "layers.initialization": "ByParts",
+    "layers.layer": "ByParts Dropout",
     "layers.local_attention": "LocalSelfAttention",
     "layers.lstm": "AttentionLSTM BahdanauScore BidirectionalLSTM LSTM LSTMStack LuongScore",
     "layers.multi_head_attention": "MultiHeadAttention",
     "layers.norms": "BatchNorm GroupNorm L2Norm LayerNorm NoamNorm Norm",
-    "layers.position": "LearnedPositions NoPositions SinusoidalPositions",
     "layers.prepostprocess": "PrePostProcess ZeroAdd",
-    "layers.relative_attention": "RelativeSelfAttention",
     "layers.stacks": "DecoderSublayers EncoderSublayers Stack Sublayer",
     "models.bytenet": "ByteNet",
     "models.lstm": "LSTMSeq2seq LSTMSeq2seqAttention LSTMSeq2seqBidirectionalEncoder "

@@ -242,7 +242,7 @@ def translations(
 def _decoded(
     run: TrainedRun, checkpoint: pathlib.Path, settings: DecodeHParams, texts: Sequence[str]
 ) -> Translations:
-    from t2t_repro.decoding.decode import ModelEngine
+    from t2t_repro.decoding.engine import ModelEngine
 
     return translations(ModelEngine(run.model(checkpoint)), run.encoders, settings, texts)
 

@@ -437,6 +437,6 @@ class LoadedRun:
 
     @functools.cached_property
     def _engine(self) -> Any:
-        from t2t_repro.decoding.decode import ModelEngine
+        from t2t_repro.decoding.engine import ModelEngine
 
         return ModelEngine(self.model)

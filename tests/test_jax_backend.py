@@ -127,7 +127,7 @@ OPPONENTS = """
 import sys
 sys.path.insert(0, {root!r})
 import numpy as np
-from t2t_repro.decoding.decode import decode
+from t2t_repro.decoding.engine import decode
 from tests.models.test_opponents import Case, _ended
 
 for name in ("bahdanau", "luong_multi"):

@@ -7,7 +7,7 @@ import pytest
 
 import t2t_repro
 from t2t_repro import Transformer, get_hparams, get_problem, registry
-from t2t_repro.decoding.decode import ModelEngine
+from t2t_repro.decoding.engine import ModelEngine
 from t2t_repro.decoding.ensemble import Ensemble
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.decoding.translate import Translator

@@ -55,7 +55,7 @@ def run(directory: RunDirectory, train: Callable[[], Any]) -> float:
 
 def show(run: TrainedRun) -> float:
     """Decodes held-out sentences of a run, prints samples, and returns the share that is right."""
-    from t2t_repro.decoding.decode import decode
+    from t2t_repro.decoding.engine import decode
     from t2t_repro.decoding.settings import DecodeHParams
     from t2t_repro.training.evaluation import evaluation_data
 

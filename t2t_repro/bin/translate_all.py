@@ -151,7 +151,7 @@ def translate_all(
     with contextlib.suppress(ValueError, IndexError):  # a command of a foreign run.json
         training = datetime.datetime.fromisoformat(run.config.commands[0].split()[0]).timestamp()
         os.utime(folder / _SETTINGS, (training, training))  # the oldest file is t2t-bleu's step 0
-    from t2t_repro.decoding.decode import ModelEngine  # here, because these are slow to load
+    from t2t_repro.decoding.engine import ModelEngine  # here, because these are slow to load
     from t2t_repro.decoding.files import translate_file
     from t2t_repro.training import devices, model_state
 

@@ -101,7 +101,7 @@ def attention(run: TrainedRun, request: VisualizeRequest, source: str, folder: P
 
     import numpy as np
 
-    from t2t_repro.decoding.decode import ModelEngine
+    from t2t_repro.decoding.engine import ModelEngine
     from t2t_repro.views import attention, attention_page, attention_pictures, pictures
 
     model = run.model(request.checkpoint_path, with_weights=True, say=progress.on_stderr)

@@ -1,79 +1,36 @@
-"""What an engine is: it decodes a batch of sentences, and says what else it can do.
+"""What decodes a batch of sentences: an engine, which is a model, or what was exported of one.
 
-decoding/decode.py makes one of a model; export/ctranslate2.py has that of CTranslate2, which does
-nothing but search.
+`ModelEngine` is that of a model; export/ctranslate2.py has that of CTranslate2, which does nothing
+but search. `decode` is tensor2tensor's: one length limit for the batch. The programs take an engine
+with a limit for each sentence, so that a translation does not depend on its neighbours.
+
+Where the search meets the model depends on the backend: TensorFlow compiles the whole of it
+(graph_search.py), others each shape of a stretch (stretches.py). What is compiled is kept with the
+engine.
 
 Legend: B sentences, K beams, S tokens of a source, L tokens of a translation.
 """
 
 import abc
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import functools
+import hashlib
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import keras
 import numpy as np
+from keras import ops
 
+from t2t_repro import process
+from t2t_repro.decoding.beam_search import Rules
+from t2t_repro.decoding.pairs import LogProbs, MostAttended, Pair, align, run_pairs
+from t2t_repro.decoding.program import FEW_ROWS, static_shapes
 from t2t_repro.decoding.settings import BEYOND_SEARCH
-from t2t_repro.decoding.steering import UNSTEERED, Steering
+from t2t_repro.decoding.steering import USUAL, Search, Sentences, Steering
 from t2t_repro.errors import UserError
-
-Pair = tuple[list[int], list[int]]  # ids of a source and of its translation
-
-
-@dataclasses.dataclass(frozen=True)
-class Search:
-    """How a batch is decoded, the same for all of its sentences.
-
-    beam_size: 1 is greedy search.
-    alpha: exponent of the length penalty.
-    top_beams: how many hypotheses of a sentence are returned.
-    per_sentence: each sentence stops by itself; if not, all stop together, as in tensor2tensor.
-    force_length: greedy search goes on to the limit, and the ids behind the end are returned.
-    steering: a constraint of what may be written; how to draw samples (with beam_size=1).
-    """
-
-    beam_size: int = 4
-    alpha: float = 0.6
-    top_beams: int = 1
-    per_sentence: bool = True
-    force_length: bool = False
-    steering: Steering = UNSTEERED
-
-    def __post_init__(self):
-        if not 1 <= self.top_beams <= self.beam_size:
-            raise UserError(
-                "decode expects 1 <= top_beams <= beam_size. Received: beam_size="
-                f"{self.beam_size}, top_beams={self.top_beams}. Give a larger beam_size."
-            )
-
-
-USUAL = Search()
-
-
-@dataclasses.dataclass(frozen=True)
-class Sentences:
-    """A batch to decode; the first axis of each array is B.
-
-    inputs: int32 (B, S), padded with 0.
-    limits: int32 (B,): the most tokens that each translation may have, its end included.
-    facts: what steers the search of each: see decoding/steering.py.
-    """
-
-    inputs: np.ndarray
-    limits: np.ndarray
-    facts: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
-
-    def __post_init__(self):
-        object.__setattr__(self, "inputs", np.asarray(self.inputs, "int32"))
-        object.__setattr__(self, "limits", np.asarray(self.limits, "int32"))
-
-    def __len__(self) -> int:
-        return len(self.inputs)
-
-    def take(self, rows: np.ndarray) -> "Sentences":
-        """Returns some of the sentences."""
-        facts = {name: x[rows] for name, x in self.facts.items()}
-        return Sentences(self.inputs[rows], self.limits[rows], facts)
+from t2t_repro.models import copies
 
 
 class Engine(abc.ABC):
@@ -136,3 +93,188 @@ class Engine(abc.ABC):
             encoders: {"inputs": TextEncoder, "targets": TextEncoder}; None: tokens are words.
         """
         raise NotImplementedError
+
+
+def decode(
+    model: keras.Model,
+    inputs: Any,
+    beam_size: int = 4,
+    alpha: float = 0.6,
+    decode_length: int = 50,
+    top_beams: int = 1,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Decodes a batch as tensor2tensor does.
+
+    Args:
+        model: a `Transformer`, or another `SequenceModel`.
+        inputs: int32 (B, S), padded with 0.
+        beam_size: 1 is greedy search.
+        alpha: exponent of the length penalty.
+        decode_length: at most S + decode_length tokens, with S the padded length.
+        top_beams: how many hypotheses to return. With 1 the search stops as soon as it is certain.
+
+    Returns:
+        ids int32 (B, K, L), K = top_beams and L the steps that were taken: they end at the first 1
+        and are padded with 0. scores float32 (B, K): log-probabilities divided by the length
+        penalty; greedy search does not divide.
+
+    Raises:
+        UserError: if inputs are no batch of ids of the model's vocabulary; or unless
+            1 <= top_beams <= beam_size.
+    """
+    engine, inputs = engine_of(model), np.asarray(inputs)
+    size = getattr(model, "inputs_vocab_size", np.inf)
+    whole = np.issubdtype(inputs.dtype, np.integer) or not inputs.size
+    least, most = inputs.min(initial=0), inputs.max(initial=0)
+    if inputs.ndim != 2 or not whole or least < 0 or most >= size:
+        raise UserError(
+            f"decode expects inputs of shape (batch, length), of ids from 0 and below {size}, the "
+            f"model's inputs_vocab_size. Received: shape {inputs.shape}, "
+            f"{inputs.dtype}, from {least} to {most}."
+        )
+    limits = np.full(len(inputs), inputs.shape[1] + decode_length, "int32")
+    search = Search(beam_size, alpha, top_beams, per_sentence=False)
+    return engine.decode(Sentences(inputs, limits), search)
+
+
+@functools.lru_cache(maxsize=2)
+def engine_of(model: keras.Model) -> "ModelEngine":
+    """Returns the engine of one of the last two models, whose programs are compiled once."""
+    return ModelEngine(model)
+
+
+class ModelEngine(Engine):
+    """A model as an engine.
+
+    Batches, or the parts of one, are searched side by side where several devices have a copy of the
+    model (see `models.copies`), and on a CPU as `searches` says.
+
+    Args:
+        model: a `SequenceModel`, or an `Ensemble` of them.
+        searches: in how many threads a model that is in one place searches at the same time, where
+            each sentence stops by itself; see `program.share_cores`.
+    """
+
+    def __init__(self, model: keras.Model, searches: int = 1):
+        self.model = model
+        self._devices, self._searches = copies.devices_of(model), searches
+        self.learned_positions = getattr(model, "learned_positions", None)
+        self.sees_padding = getattr(model, "sees_padding", False)
+        models = getattr(model, "models", [model])
+        attends = all(hasattr(each, "attention_weights") for each in models)
+        self.cannot = frozenset(() if attends else ("return_alignments",))
+        self._compiled: dict[tuple[Rules, Steering, frozenset[str]], Any] = {}
+        self._compiling = threading.Lock()
+
+    @property
+    def fingerprint(self) -> str:
+        """The digest of the weights as they stand."""
+        digest = hashlib.sha256()
+        for variable in self.model.weights:
+            digest.update(variable.path.encode())
+            digest.update(np.ascontiguousarray(ops.convert_to_numpy(variable)).tobytes())
+        return digest.hexdigest()
+
+    @functools.cached_property
+    def _log_probs(self) -> LogProbs:
+        return LogProbs(self.model)
+
+    @functools.cached_property
+    def _most_attended(self) -> MostAttended:
+        return MostAttended(self.model)
+
+    def token_log_probs(
+        self,
+        pairs: list[Pair],
+        batch_size: int = 0,
+        progress: Callable[[int], None] = lambda count: None,
+    ) -> list[np.ndarray]:
+        return run_pairs(self._log_probs, pairs, batch_size, progress)
+
+    def align(self, pairs: list[Pair], encoders: dict[str, Any] | None) -> list[str]:
+        return align(self._most_attended, pairs, encoders)
+
+    def decode_all(
+        self, batches: Sequence[Sentences], search: Search = USUAL
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """As many side by side as there are places; threads share each of what is left over."""
+        places = self._places(search)
+        whole = len(batches) if len(places) > 1 else 0
+        if len(self._devices) == 1:
+            whole -= whole % len(places)
+        elif whole == 1:
+            whole = 0
+
+        def searched(sentences: Sentences, device: str) -> tuple[np.ndarray, np.ndarray]:
+            return self._searched(sentences, search, device)
+
+        yield from copies.share(searched, batches[:whole], places)
+        yield from super().decode_all(batches[whole:], search)
+
+    def _places(self, search: Search) -> tuple[str, ...]:
+        """Returns the device of each thread that searches."""
+        if len(self._devices) > 1 or not search.per_sentence:
+            return self._devices
+        return self._devices * self._searches
+
+    def decode(self, sentences: Sentences, search: Search = USUAL) -> tuple[np.ndarray, np.ndarray]:
+        places = self._places(search)
+        parts = min(len(places), len(sentences)) if search.per_sentence else 1
+        if len(self._devices) > 1:  # of which each traces the search first, for seconds
+            parts = min(parts, len(sentences) * search.beam_size // FEW_ROWS)
+        if parts <= 1:  # in the caller's thread: his strategy and his device are known there alone
+            return self._searched(sentences, search, places[0])
+        rows = [np.arange(part, len(sentences), parts) for part in range(parts)]
+
+        def searched(some: np.ndarray, device: str) -> tuple[np.ndarray, np.ndarray]:
+            return self._searched(sentences.take(some), search, device)
+
+        found = list(copies.share(searched, rows, places))
+        steps = max(ids.shape[2] for ids, _ in found)
+        ids = np.zeros((len(sentences), search.top_beams, steps), "int32")
+        scores = np.zeros((len(sentences), search.top_beams), "float32")
+        for some, (its_ids, its_scores) in zip(rows, found, strict=True):
+            ids[some, :, : its_ids.shape[2]], scores[some] = its_ids, its_scores
+        return ids, scores
+
+    def _searched(
+        self, sentences: Sentences, search: Search, device: str
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """As `decode`, by one search on a device."""
+        top_beams = search.top_beams
+        if not len(sentences):
+            return np.zeros((0, top_beams, 0), "int32"), np.zeros((0, top_beams), "float32")
+        if self.learned_positions is not None:
+            limits = np.minimum(sentences.limits, self.learned_positions)
+            sentences = dataclasses.replace(sentences, limits=limits)
+        beam_size = search.beam_size
+        rules = Rules(
+            beam_size,
+            greedy=beam_size == 1,
+            stop_early=search.top_beams == 1,
+            per_sentence=search.per_sentence,
+            force_length=search.force_length,
+            constrained=bool(sentences.facts),
+        )
+        key = rules, search.steering, frozenset(sentences.facts)
+        with self._compiling:
+            if key not in self._compiled:
+                self._compiled[key] = compiled(self.model, rules, search.steering)
+        rows, length = sentences.inputs.shape
+        with process.explain_out_of_memory(
+            lambda: f"a search of {rows} sentences of {length} tokens by {beam_size} beams",
+            "Lower batch_size, or beam_size; t2t-decoder has them in --decode_hparams.",
+        ):
+            ids, scores = self._compiled[key].search(sentences, search.alpha, device)
+        return ids[:, :top_beams], scores[:, :top_beams]
+
+
+def compiled(model: keras.Model, rules: Rules, steering: Steering) -> Any:
+    """Returns the search as the backend has it compiled."""
+    if static_shapes():
+        from t2t_repro.decoding.stretches import StretchedSearch
+
+        return StretchedSearch(model, rules, steering)
+    from t2t_repro.decoding.graph_search import GraphSearch
+
+    return GraphSearch(model, rules, steering)

@@ -1,6 +1,6 @@
 """Several models that decode as one: the mean of their log-probabilities, made to sum to 1 again.
 
-The search knows no difference: an `Ensemble` has the methods by which decoding/decode.py speaks to
+The search knows no difference: an `Ensemble` has the methods by which decoding/engine.py speaks to
 a `Transformer`. The models may be of any sizes; their ids must mean the same.
 """
 

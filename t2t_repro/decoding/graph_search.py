@@ -6,9 +6,8 @@ import tensorflow as tf
 
 from t2t_repro.decoding import beam_search
 from t2t_repro.decoding.beam_search import STRETCH, Beams, Rules
-from t2t_repro.decoding.engine import Sentences
 from t2t_repro.decoding.program import Program
-from t2t_repro.decoding.steering import UNSTEERED, Facts, SteeredModel, Steering
+from t2t_repro.decoding.steering import UNSTEERED, Facts, Sentences, SteeredModel, Steering
 from t2t_repro.models.copies import HERE
 
 

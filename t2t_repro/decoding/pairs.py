@@ -11,11 +11,11 @@ import numpy as np
 from keras import ops
 
 from t2t_repro import process
-from t2t_repro.decoding.engine import Pair
 from t2t_repro.decoding.program import Program, few_row_counts
 from t2t_repro.models import copies
 from t2t_repro.text.encoders import EOS_ID
 
+Pair = tuple[list[int], list[int]]  # ids of a source and of its translation
 BATCH_PAIRS, BATCH_TOKENS = 64, 2048
 
 

@@ -14,7 +14,7 @@ Legend: B batch, K beams, V vocabulary, W words, P tokens of a prefix, L tokens.
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import keras
@@ -23,6 +23,7 @@ from keras import ops
 
 from t2t_repro.decoding.beam_search import INF, StepFn
 from t2t_repro.decoding.settings import Sampling
+from t2t_repro.errors import UserError
 from t2t_repro.layers.kernels import pick
 from t2t_repro.text.encoders import EOS_ID
 
@@ -99,6 +100,62 @@ class Steering:
 
 
 UNSTEERED = Steering()
+
+
+@dataclass(frozen=True)
+class Search:
+    """How a batch is decoded, the same for all of its sentences.
+
+    beam_size: 1 is greedy search.
+    alpha: exponent of the length penalty.
+    top_beams: how many hypotheses of a sentence are returned.
+    per_sentence: each sentence stops by itself; if not, all stop together, as in tensor2tensor.
+    force_length: greedy search goes on to the limit, and the ids behind the end are returned.
+    steering: a constraint of what may be written; how to draw samples (with beam_size=1).
+    """
+
+    beam_size: int = 4
+    alpha: float = 0.6
+    top_beams: int = 1
+    per_sentence: bool = True
+    force_length: bool = False
+    steering: Steering = UNSTEERED
+
+    def __post_init__(self):
+        if not 1 <= self.top_beams <= self.beam_size:
+            raise UserError(
+                "decode expects 1 <= top_beams <= beam_size. Received: beam_size="
+                f"{self.beam_size}, top_beams={self.top_beams}. Give a larger beam_size."
+            )
+
+
+USUAL = Search()
+
+
+@dataclass(frozen=True)
+class Sentences:
+    """A batch to decode; the first axis of each array is B.
+
+    inputs: int32 (B, S), padded with 0.
+    limits: int32 (B,): the most tokens that each translation may have, its end included.
+    facts: what steers the search of each: see decoding/steering.py.
+    """
+
+    inputs: np.ndarray
+    limits: np.ndarray
+    facts: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+    def __post_init__(self):
+        object.__setattr__(self, "inputs", np.asarray(self.inputs, "int32"))
+        object.__setattr__(self, "limits", np.asarray(self.limits, "int32"))
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+    def take(self, rows: np.ndarray) -> "Sentences":
+        """Returns some of the sentences."""
+        facts = {name: x[rows] for name, x in self.facts.items()}
+        return Sentences(self.inputs[rows], self.limits[rows], facts)
 
 
 class SteeredModel:

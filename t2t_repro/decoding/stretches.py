@@ -12,9 +12,8 @@ from keras import ops
 
 from t2t_repro.decoding import beam_search
 from t2t_repro.decoding.beam_search import STRETCH, Beams, Rules
-from t2t_repro.decoding.engine import Sentences
 from t2t_repro.decoding.program import Program, few_row_counts
-from t2t_repro.decoding.steering import FILL, SteeredModel, Steering
+from t2t_repro.decoding.steering import FILL, Sentences, SteeredModel, Steering
 from t2t_repro.models.copies import HERE
 from t2t_repro.text.encoders import EOS_ID
 

@@ -12,14 +12,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from t2t_repro.decoding.engine import Engine, Search, Sentences
+from t2t_repro.decoding.engine import Engine
 from t2t_repro.decoding.settings import (
     FILLER,
     LONGEST_INPUT,
     T2T_BATCH_SIZE,
     DecodeHParams,
 )
-from t2t_repro.decoding.steering import Constraint, Steering, draws
+from t2t_repro.decoding.steering import Constraint, Search, Sentences, Steering, draws
 from t2t_repro.errors import UserError
 from t2t_repro.parsing.reader import TreeReader
 from t2t_repro.text.encoders import EOS_ID

@@ -203,8 +203,8 @@ def _tune(
     say: Callable[[str], None],
     searches: int,
 ) -> TunedDecoding:
-    from t2t_repro.decoding.decode import ModelEngine
     from t2t_repro.decoding.dev_bleu import DevSample
+    from t2t_repro.decoding.engine import ModelEngine
     from t2t_repro.training import averaging, checkpoints, model_state
 
     candidates = _candidates(run, request.n)

@@ -22,13 +22,18 @@ from keras import ops
 
 from t2t_repro import provenance, registry, schema
 from t2t_repro.config import DOT_PRODUCTS
-from t2t_repro.decoding.engine import USUAL, Engine, Search, Sentences
+from t2t_repro.decoding.engine import Engine
 from t2t_repro.decoding.settings import DecodeHParams
+from t2t_repro.decoding.steering import USUAL, Search, Sentences
 from t2t_repro.errors import UserError
 from t2t_repro.export.forms import ExportRequest
 from t2t_repro.files import sha256
-from t2t_repro.layers.embedding import TargetSpaceEmbedding
-from t2t_repro.layers.position import LearnedPositions, NoPositions, timing_signal
+from t2t_repro.layers.embedding import (
+    LearnedPositions,
+    NoPositions,
+    TargetSpaceEmbedding,
+    timing_signal,
+)
 from t2t_repro.models.transformer import Transformer
 from t2t_repro.runs import TrainedRun
 from t2t_repro.text.encoders import EOS, EOS_ID, PAD

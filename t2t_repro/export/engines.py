@@ -2,8 +2,7 @@
 
 import os
 
-from t2t_repro.decoding.decode import ModelEngine
-from t2t_repro.decoding.engine import Engine
+from t2t_repro.decoding.engine import Engine, ModelEngine
 from t2t_repro.decoding.job import DecodeJob
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.decoding.translate import Report

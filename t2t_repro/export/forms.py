@@ -206,7 +206,7 @@ def compare(
         examples: {"inputs": ids, "targets": ids}, each ending with 1.
     """
     from t2t_repro import provenance
-    from t2t_repro.decoding.decode import ModelEngine
+    from t2t_repro.decoding.engine import ModelEngine
     from t2t_repro.decoding.translate import one_line
     from t2t_repro.scoring import bleu
     from t2t_repro.text.encoders import EOS_ID

@@ -9,16 +9,14 @@ import numpy as np
 from t2t_repro.config import BYTENET, DOT_PRODUCTS
 from t2t_repro.errors import UserError
 from t2t_repro.interop.t2t_checkpoint import read_checkpoint
-from t2t_repro.layers.attention import CrossAttention
+from t2t_repro.layers.attention import CrossAttention, RelativeSelfAttention
 from t2t_repro.layers.dilated_convolution import ConvolutionBlock
-from t2t_repro.layers.embedding import SymbolEmbedding, TargetSpaceEmbedding
+from t2t_repro.layers.embedding import LearnedPositions, SymbolEmbedding, TargetSpaceEmbedding
 from t2t_repro.layers.feed_forward import FeedForward
 from t2t_repro.layers.layer import FusedVariable
 from t2t_repro.layers.lstm import BahdanauScore, LSTMStack
 from t2t_repro.layers.norms import BatchNorm, LayerNorm, NoamNorm
-from t2t_repro.layers.position import LearnedPositions
 from t2t_repro.layers.prepostprocess import PrePostProcess
-from t2t_repro.layers.relative_attention import RelativeSelfAttention
 from t2t_repro.layers.stacks import Sublayer
 from t2t_repro.models import sharing
 from t2t_repro.models.bytenet import ByteNet

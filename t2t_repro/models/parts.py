@@ -4,19 +4,17 @@ import keras
 
 from t2t_repro.config import HParams
 from t2t_repro.layers import attention_score
-from t2t_repro.layers.attention import CrossAttention, SelfAttention
+from t2t_repro.layers.attention import CrossAttention, RelativeSelfAttention, SelfAttention
 from t2t_repro.layers.attention_score import AttentionScore
 from t2t_repro.layers.blockwise_attention import (
     BlockwiseCrossAttention,
     BlockwiseSelfAttention,
 )
-from t2t_repro.layers.embedding import SymbolEmbedding, TargetSpaceEmbedding
+from t2t_repro.layers.embedding import NoPositions, SymbolEmbedding, TargetSpaceEmbedding, positions
 from t2t_repro.layers.feed_forward import FeedForward
 from t2t_repro.layers.layer import Dropout, dropout_layer, kernel_initializer, parse_dims
 from t2t_repro.layers.local_attention import LocalSelfAttention
-from t2t_repro.layers.position import NoPositions, positions
 from t2t_repro.layers.prepostprocess import PrePostProcess
-from t2t_repro.layers.relative_attention import RelativeSelfAttention
 from t2t_repro.layers.stacks import DecoderSublayers, EncoderSublayers, Sublayer
 from t2t_repro.models import sharing
 

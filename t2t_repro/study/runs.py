@@ -219,8 +219,8 @@ def _evaluate(model, batches: list, config: RunConfig, problem: Problem) -> dict
 
 def _translate(model, grid: Grid, problem: Problem) -> dict[str, list[str]]:
     """Returns translations of dev sentences spread over the split, and their references."""
-    from t2t_repro.decoding.decode import ModelEngine
     from t2t_repro.decoding.dev_bleu import DevSample
+    from t2t_repro.decoding.engine import ModelEngine
     from t2t_repro.decoding.settings import DecodeHParams
 
     sample = DevSample(problem, grid.data_dir, count=grid.bleu_sentences)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from t2t_repro.decoding.decode import ModelEngine
+from t2t_repro.decoding.engine import ModelEngine
 from t2t_repro.decoding.translate import Translator
 from t2t_repro.errors import UserError
 from t2t_repro.models.transformer import Transformer

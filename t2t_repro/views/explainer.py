@@ -61,7 +61,7 @@ def page(
     Raises:
         UserError: if the page cannot compute such a model, or it is too large.
     """
-    from t2t_repro.layers.position import inverse_timescales
+    from t2t_repro.layers.embedding import inverse_timescales
 
     check(model.hparams, model.count_params(), encoders)
     arrays, shared = _arrays(model)

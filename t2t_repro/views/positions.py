@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from t2t_repro.errors import UserError
-from t2t_repro.layers.position import SinusoidalPositions
+from t2t_repro.layers.embedding import SinusoidalPositions
 from t2t_repro.models.transformer import Transformer
 from t2t_repro.views import pictures
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 import keras
 import numpy as np
 
-from t2t_repro.decoding.decode import engine_of
+from t2t_repro.decoding.engine import engine_of
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.decoding.translate import Translator, one_line
 from t2t_repro.problem import Problem

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 from keras import ops
 
-from t2t_repro.decoding.decode import ModelEngine
-from t2t_repro.decoding.engine import Search, Sentences
-from t2t_repro.decoding.steering import Steering
+from t2t_repro.decoding.engine import ModelEngine
+from t2t_repro.decoding.steering import Search, Sentences, Steering
 from t2t_repro.parsing import trees
 from t2t_repro.parsing.constraint import TreeConstraint
 

@@ -5,10 +5,9 @@ import numpy as np
 import pytest
 from keras import ops
 
-from t2t_repro.decoding import beam_search, decode, graph_search
-from t2t_repro.decoding.decode import ModelEngine
-from t2t_repro.decoding.engine import Search, Sentences
-from t2t_repro.decoding.steering import Steering
+from t2t_repro.decoding import beam_search, graph_search
+from t2t_repro.decoding.engine import ModelEngine, compiled, decode
+from t2t_repro.decoding.steering import Search, Sentences, Steering
 from t2t_repro.errors import UserError
 
 
@@ -62,8 +61,8 @@ def test_a_forced_length_goes_on_behind_the_end(base, monkeypatch):
 def test_scores_are_the_log_probs_of_the_model_fed_with_the_decoded_ids(base):
     """Cached equals uncached."""
     inputs = base.inputs
-    ids, scores = decode.decode(base.model, inputs, alpha=0.7, top_beams=4, decode_length=8)
-    greedy_ids, greedy_scores = decode.decode(base.model, inputs, beam_size=1, decode_length=8)
+    ids, scores = decode(base.model, inputs, alpha=0.7, top_beams=4, decode_length=8)
+    greedy_ids, greedy_scores = decode(base.model, inputs, beam_size=1, decode_length=8)
     for k in range(5):
         targets = ids[:, k] if k < 4 else greedy_ids[:, 0]
         logits = base.model({"inputs": inputs, "targets": targets}, training=False)
@@ -81,9 +80,9 @@ def test_scores_are_the_log_probs_of_the_model_fed_with_the_decoded_ids(base):
 def test_greedy_equals_a_beam_of_one_on_a_trained_model(base):
     rules = beam_search.Rules(beam_size=1, per_sentence=True)
     limits = np.full(4, 19, "int32")
-    programs = decode.compiled(base.model, rules, Steering())
+    programs = compiled(base.model, rules, Steering())
     ids, scores = programs.search(Sentences(base.inputs, limits), 0.0)
-    greedy_ids, greedy_scores = decode.decode(base.model, base.inputs, 1, decode_length=8)
+    greedy_ids, greedy_scores = decode(base.model, base.inputs, 1, decode_length=8)
     assert [real(r) for r in ids[:, 0].tolist()] == [real(r) for r in greedy_ids[:, 0].tolist()]
     np.testing.assert_allclose(scores, greedy_scores, atol=1e-4)
 
@@ -125,7 +124,7 @@ def test_who_stops_waits_for_no_batch_that_was_not_begun(base, monkeypatch):
 def test_the_limit_is_the_padded_length_and_decode_length():
     model = Endless()
     for beam_size in (1, 3):
-        ids, _ = decode.decode(model, np.full((2, 5), 3), beam_size, decode_length=2)
+        ids, _ = decode(model, np.full((2, 5), 3), beam_size, decode_length=2)
         assert ids.shape == (2, 1, 7) and (ids != 0).all()
         sentences = Sentences(np.full((2, 5), 3), [4, 1])
         ids, _ = ModelEngine(model).decode(sentences, Search(beam_size))
@@ -135,28 +134,28 @@ def test_the_limit_is_the_padded_length_and_decode_length():
 def test_learned_positions_end_the_translation(trained):
     oracle = trained("learned_positions")
     most = oracle.hparams.max_length
-    ids, _ = decode.decode(oracle.model, oracle.inputs, decode_length=10 * most)
+    ids, _ = decode(oracle.model, oracle.inputs, decode_length=10 * most)
     assert ids.shape[2] <= most
 
 
 def test_weights_that_change_change_the_translation(trained):
     """A compiled search does not keep the weights it was made with."""
     oracle = trained("base_v1")
-    before = decode.decode(oracle.model, oracle.inputs)[1]
+    before = decode(oracle.model, oracle.inputs)[1]
     for variable in oracle.model.trainable_variables:
         variable.assign(variable * 0.5)
-    assert not np.allclose(before, decode.decode(oracle.model, oracle.inputs)[1])
+    assert not np.allclose(before, decode(oracle.model, oracle.inputs)[1])
 
 
 def test_an_empty_batch_has_no_translations(base):
-    ids, scores = decode.decode(base.model, np.zeros((0, 3), "int32"))
+    ids, scores = decode(base.model, np.zeros((0, 3), "int32"))
     assert ids.shape == (0, 1, 0) and scores.shape == (0, 1)
 
 
 @pytest.mark.parametrize("inputs", [[3, 1], [[0.5]], [[5, -1]], [[5, 37]]])
 def test_errors(base, inputs):
     with pytest.raises(UserError):
-        decode.decode(base.model, inputs)
+        decode(base.model, inputs)
 
 
 class Endless(keras.Model):

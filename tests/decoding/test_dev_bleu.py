@@ -10,7 +10,7 @@ from t2t_repro import registry
 from t2t_repro.data.generate import generate_data
 from t2t_repro.data.job import Job
 from t2t_repro.decoding import dev_bleu
-from t2t_repro.decoding.decode import decode
+from t2t_repro.decoding.engine import decode
 from t2t_repro.models.build import model_for
 from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.training import checkpoints

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from keras import ops
 
-from t2t_repro.decoding.decode import decode
+from t2t_repro.decoding.engine import decode
 from t2t_repro.decoding.ensemble import Ensemble
 from t2t_repro.errors import UserError
 

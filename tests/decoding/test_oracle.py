@@ -5,7 +5,7 @@ import pathlib
 import numpy as np
 import pytest
 
-from t2t_repro.decoding.decode import decode
+from t2t_repro.decoding.engine import decode
 
 MODELS = pathlib.Path(__file__).parents[1] / "golden" / "models"
 UNDECODED = {"adafactor", "clip_and_decay", "multistep", "no_label_smoothing"}

@@ -7,7 +7,7 @@ import pytest
 
 from t2t_repro.decoding import pairs as pairs_module
 from t2t_repro.decoding import score as score_module
-from t2t_repro.decoding.decode import ModelEngine, decode
+from t2t_repro.decoding.engine import ModelEngine, decode
 from t2t_repro.decoding.pairs import batches
 from t2t_repro.decoding.score import score_file, score_pairs
 from t2t_repro.decoding.translate import Translator

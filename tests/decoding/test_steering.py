@@ -5,10 +5,9 @@ import pytest
 from keras import ops
 
 from t2t_repro.decoding import graph_search, steering
-from t2t_repro.decoding.decode import ModelEngine
-from t2t_repro.decoding.engine import Search, Sentences
+from t2t_repro.decoding.engine import ModelEngine
 from t2t_repro.decoding.settings import Sampling
-from t2t_repro.decoding.steering import Steering
+from t2t_repro.decoding.steering import Search, Sentences, Steering
 
 PREFIXES = np.array([[9, 4, 23], [0, 0, 0], [30, 0, 0], [5, 11, 0]], "int32")
 LEAST = np.array([6, 0, 9, 4], "int32")

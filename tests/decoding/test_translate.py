@@ -5,8 +5,7 @@ import numpy as np
 import pytest
 
 from t2t_repro.decoding import translate
-from t2t_repro.decoding.decode import decode
-from t2t_repro.decoding.engine import Engine
+from t2t_repro.decoding.engine import Engine, decode
 from t2t_repro.decoding.settings import FILLER
 from t2t_repro.decoding.translate import Hypothesis, Translator
 from t2t_repro.errors import UserError

@@ -101,7 +101,7 @@ def test_what_a_problem_says_of_its_own_output_is_left_out(run, monkeypatch):
 
 @pytest.mark.slow
 def test_what_another_form_loses(make_model, encoders):
-    from t2t_repro.decoding.decode import ModelEngine
+    from t2t_repro.decoding.engine import ModelEngine
     from t2t_repro.decoding.settings import DecodeHParams
     from t2t_repro.provenance import translations
 

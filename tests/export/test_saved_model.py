@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_repro.decoding.decode import ModelEngine
+from t2t_repro.decoding.engine import ModelEngine
 from t2t_repro.decoding.settings import FILLER, DecodeHParams
 from t2t_repro.decoding.translate import Translator, one_line
 from t2t_repro.errors import UserError

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from t2t_repro.decoding.decode import ModelEngine
+from t2t_repro.decoding.engine import ModelEngine
 from t2t_repro.decoding.score import score_pairs
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.decoding.translate import one_line, padded

@@ -7,10 +7,10 @@ from t2t_repro.layers.attention import (
     CAUSAL,
     CrossAttention,
     Mask,
+    RelativeSelfAttention,
     SelfAttention,
     of_padding,
 )
-from t2t_repro.layers.relative_attention import RelativeSelfAttention
 
 B, T, S, D, N = 2, 5, 7, 12, 3
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from keras import ops
 
-from t2t_repro.layers.position import LearnedPositions, SinusoidalPositions, timing_signal
+from t2t_repro.layers.embedding import LearnedPositions, SinusoidalPositions, timing_signal
 
 
 @pytest.mark.parametrize("length, channels", [(7, 8), (50, 512), (3, 9)])

@@ -9,7 +9,7 @@ import pytest
 
 from t2t_repro import registry
 from t2t_repro.config import HParams
-from t2t_repro.decoding.decode import ModelEngine, decode
+from t2t_repro.decoding.engine import ModelEngine, decode
 from t2t_repro.decoding.ensemble import Ensemble
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.decoding.translate import Translator

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from t2t_repro.decoding.decode import ModelEngine
+from t2t_repro.decoding.engine import ModelEngine
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.decoding.translate import Translator
 from t2t_repro.errors import UserError

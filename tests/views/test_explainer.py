@@ -8,7 +8,7 @@ import string
 import numpy as np
 import pytest
 
-from t2t_repro.decoding.decode import ModelEngine
+from t2t_repro.decoding.engine import ModelEngine
 from t2t_repro.decoding.translate import Translator
 from t2t_repro.errors import UserError
 from t2t_repro.interop import tensor2tensor
