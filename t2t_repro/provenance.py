@@ -5,7 +5,6 @@
 
 import contextlib
 import dataclasses
-import functools
 import importlib.metadata
 import json
 import os
@@ -37,6 +36,7 @@ _LONGEST = 100  # tokens; longer ones take long
 _FIELDS = ("beam_size", "alpha", "extra_length", "max_input_size")  # that decide a translation
 _PACKAGES = {"tensorflow", "tensorflow-text", "keras", "numpy", "jax", "sacrebleu", "ctranslate2"}
 Translations = list[tuple[str, float]]  # the best of each sentence, and its score
+Translate = Callable[[list[str]], Translations]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -138,8 +138,9 @@ def write_of_run(
         checkpoint, there = run.checkpoint(), read(run.path)
         if there and there.files == _files_of(run, checkpoint):
             return
-        settings, earlier = run.decode_settings(), read(parent) if parent else None
-        translate = functools.partial(_decoded, run, checkpoint, settings)
+        settings = run.decode_settings()
+        translate = _by_model(run, checkpoint, settings)
+        earlier = read(parent) if parent else None
         write(run, checkpoint, run.path, RUN, settings, translate, program, earlier)
     except (UserError, OSError) as error:
         say(f"No {NAME} is written: {error}")
@@ -154,7 +155,7 @@ def write(
     folder: pathlib.Path,
     kind: str,
     settings: DecodeHParams,
-    translate: Callable[[list[str]], Translations],
+    translate: Translate,
     program: str = "t2t-exporter",
     earlier: Provenance | None = None,
 ) -> None:
@@ -168,38 +169,39 @@ def write(
         settings: how it decodes.
         translate: returns the translations of texts, and their scores.
         program: what has made it.
-        earlier: the record of what it was made of.
+        earlier: the record of what a run was made of.
     """
-    config, files = run.config, _files_of(run, checkpoint)
-    data, scores = _data(run), _scores(run, checkpoint)
-    if kind != RUN:  # it goes to others: names without folders
-        earlier = read(run.path)
-        if earlier and earlier.files == files:
-            data, scores = earlier.data, earlier.scores
-        else:
-            earlier = None
-        data = {part: {os.path.basename(p): d for p, d in of.items()} for part, of in data.items()}
+    config, files, same = run.config, _files_of(run, checkpoint), None
+    if kind != RUN:
+        of_run = read(run.path)
+        same = earlier = of_run if of_run and of_run.files == files else None
         files = _hashes(folder.rglob("*"), folder)
+    data = same.data if same else _data(run)
+    if kind != RUN:  # it goes to others: names without folders
+        data = {part: {os.path.basename(p): d for p, d in of.items()} for part, of in data.items()}
     texts = [each.source for each in earlier.golden] if earlier else _sources(run)
     pairs = zip(texts, translate(texts) if texts else [], strict=True)
     Provenance(
-        **{name: getattr(config, name) for name in ("problem", "hparams_set", "random_seed")},
-        **dict[str, Any](kind=kind, step=checkpoints.step_of(checkpoint)),
-        **dict[str, Any](data=data, files=files, scores=scores),
+        kind=kind,
+        problem=config.problem,
+        hparams_set=config.hparams_set,
+        random_seed=config.random_seed,
+        step=checkpoints.step_of(checkpoint),
         programs=(*(earlier.programs if earlier else ()), _program(program)),
+        data=data,
+        files=files,
         decoding={name: getattr(settings, name) for name in _FIELDS},
+        scores=same.scores if same else _scores(run, checkpoint),
         golden=tuple(Golden(text, best, round(float(s), 6)) for text, (best, s) in pairs),
     ).write(folder)
 
 
-def verify(
-    folder: pathlib.Path, translate: Callable[[Provenance], Translations] | None = None
-) -> Iterator[tuple[str, str]]:
+def verify(folder: pathlib.Path, translate: Translate | None = None) -> Iterator[tuple[str, str]]:
     """Yields (state, what) of everything that is found of a run or an export.
 
     Args:
         folder: the run, or the export.
-        translate: repeats the golden sentences of an export.
+        translate: translates by an export.
 
     Raises:
         UserError: if the record is broken, or a run cannot be loaded.
@@ -220,13 +222,16 @@ def verify(
     if another:
         yield NOTE, "the translations are not repeated, for the model is another"
         return
-    written = translate(found) if translate else _repeated(folder, found)
+    if translate is None:
+        run = trained_run(folder)
+        settings = run.decode_settings(",".join(f"{k}={v}" for k, v in found.decoding.items()))
+        checkpoint = run.directory.checkpoints_dir / f"ckpt-{found.step}"
+        translate = _by_model(run, checkpoint, settings)
+    written = translate([each.source for each in found.golden])
     for number, (each, (text, rank)) in enumerate(zip(found.golden, written, strict=True), 1):
-        if text == each.translation and abs(rank - each.score) <= TOLERANCE:
-            yield OK, f"sentence {number}"
-        else:
-            was = f"was {each.translation!r} ({each.score:.4f})"
-            yield CHANGED, f"sentence {number}: {each.source!r}: {text!r} ({rank:.4f}), {was}"
+        same = text == each.translation and abs(rank - each.score) <= TOLERANCE
+        was = f": {each.source!r}: {text!r} ({rank:.4f}), was {each.translation!r}"
+        yield OK if same else CHANGED, f"sentence {number}{'' if same else was}"
 
 
 def translations(
@@ -239,18 +244,13 @@ def translations(
     return [(best.text, best.score) for best, *_ in translator.translate_lines(texts)]
 
 
-def _decoded(
-    run: TrainedRun, checkpoint: pathlib.Path, settings: DecodeHParams, texts: Sequence[str]
-) -> Translations:
+def _by_model(run: TrainedRun, checkpoint: pathlib.Path, settings: DecodeHParams) -> Translate:
+    """Returns what translates by the model of a run."""
     from t2t_repro.decoding.engine import ModelEngine
 
-    return translations(ModelEngine(run.model(checkpoint)), run.encoders, settings, texts)
-
-
-def _repeated(folder: pathlib.Path, found: Provenance) -> Translations:
-    run, texts = trained_run(folder), [each.source for each in found.golden]
-    settings = run.decode_settings(",".join(f"{k}={v}" for k, v in found.decoding.items()))
-    return _decoded(run, run.directory.checkpoints_dir / f"ckpt-{found.step}", settings, texts)
+    return lambda texts: translations(
+        ModelEngine(run.model(checkpoint)), run.encoders, settings, texts
+    )
 
 
 def _sources(run: TrainedRun) -> list[str]:
@@ -264,11 +264,11 @@ def _sources(run: TrainedRun) -> list[str]:
         examples = list(read_split(run.problem, Split.EVAL, run.data_dir))
     except UserError:
         return []
-    encoder = run.encoders["inputs"]
+    decode = run.encoders["inputs"].decode
     short = [each["inputs"] for each in examples if 1 < len(each["inputs"]) <= _LONGEST]
     count = min(COUNT, len(short))
     taken = (short[i * len(short) // count] for i in range(count))
-    texts = (one_line(encoder.decode([i for i in ids if i != EOS_ID])).strip() for ids in taken)
+    texts = (one_line(decode([i for i in ids if i != EOS_ID])).strip() for ids in taken)
     return [text for text in dict.fromkeys(texts) if text]
 
 
@@ -321,18 +321,13 @@ def _scores(run: TrainedRun, checkpoint: pathlib.Path) -> tuple[Score, ...]:
         of = f"{choice.sentences}, decoded with {choice.search}"
         return (Score(state.DECODED_BLEU, choice.search.bleu, of, choice.signature),)
     rows = [row for row in run.directory.read_metrics() if row.get("kind") == "eval"]
-    last = {row.get("split"): row for row in rows if row.get("step") == step}
-    return tuple(
-        Score(
-            name,
-            value,
-            f"{split} ({row.get('sample', 'all')})",
-            row.get(state.BLEU_SIGNATURE, "") if name == state.DECODED_BLEU else "teacher-forced",
-        )
-        for split, row in last.items()
-        for name, value in row.items()
-        if isinstance(value, float) and name != "time"
-    )
+    scores = []
+    for row in {row.get("split"): row for row in rows if row.get("step") == step}.values():
+        decoded = {state.DECODED_BLEU: row.get(state.BLEU_SIGNATURE, "")}
+        of = f"{row.get('split')} ({row.get('sample', 'all')})"
+        for name in (n for n, v in row.items() if isinstance(v, float) and n != "time"):
+            scores.append(Score(name, row[name], of, decoded.get(name, "teacher-forced")))
+    return tuple(scores)
 
 
 def _program(name: str) -> dict[str, str]:

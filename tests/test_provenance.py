@@ -1,7 +1,6 @@
 """What a run and its exports say they were made of: any byte that changes is named."""
 
 import dataclasses
-import functools
 import json
 import pathlib
 import shutil
@@ -78,6 +77,12 @@ def copy(made, tmp_path, monkeypatch):
     return tmp_path / "copy"
 
 
+def vocabulary(folder):
+    """The name of the vocabulary's file of a run."""
+    (path,) = (folder / "run").glob("vocab.*")
+    return path.name
+
+
 def states(folder, translate=None):
     """{what: state} of what is not OK, and the number of what is."""
     checks = list(provenance.verify(folder, translate))
@@ -85,11 +90,16 @@ def states(folder, translate=None):
     return bad, sum(state == OK for state, _ in checks)
 
 
-def again(folder):
+def again(folder, **options):
     """Writes the record of a run anew."""
     (folder / "run" / provenance.NAME).unlink()
-    provenance.write_of_run(folder / "run", "t2t-trainer", say=lambda line: None)
+    provenance.write_of_run(folder / "run", "t2t-trainer", say=lambda line: None, **options)
     return provenance.read(folder / "run")
+
+
+def shown(folder, *flags):
+    argv = [f"--output_dir={folder}", "--verify", *flags]
+    cli.run("t2t-show", "", show.define_flags, show.main, argv)
 
 
 def test_what_it_says(made):
@@ -99,27 +109,23 @@ def test_what_it_says(made):
     assert by["program"] == "t2t-trainer" and by["tensorflow"] and by["device"]
     assert list(found.data["raw file"]) == [str(made / name) for name in ("source", "target")]
     assert found.data["raw file"][str(made / "source")] == provenance.sha256(made / "source")
-    vocabulary = [f"vocab.{PROBLEM}.32768.subwords"]
-    assert list(found.data["vocabulary"]) == vocabulary
-    assert {name: len(files) for name, files in found.data.items()} == {
-        "raw file": 2, "summary": 1, "vocabulary": 1, "train": 1, "dev": 1
-    }  # fmt: skip
+    assert list(found.data["vocabulary"]) == [vocabulary(made)]
+    counts = {name: len(files) for name, files in found.data.items()}
+    assert counts == {"raw file": 2, "summary": 1, "vocabulary": 1, "train": 1, "dev": 1}
     assert list(found.files) == [
         *(f"checkpoints/ckpt-9/{name}" for name in ("state.json", "weights.npz")),
         "hparams.json",
     ]
     assert [(score.name, score.value) for score in found.scores] == [("loss", 2.5), ("bleu", 11.5)]
     assert found.scores[1].signature == "nrefs:1|tok:zh"
-    assert found.decoding == {
-        "beam_size": 4, "alpha": 0.6, "extra_length": 100, "max_input_size": -1
-    }  # fmt: skip
+    decoding = {"beam_size": 4, "alpha": 0.6, "extra_length": 100, "max_input_size": -1}
+    assert found.decoding == decoding
     lines = (made / "source").read_text().splitlines()
     assert len(found.golden) == COUNT and {each.source for each in found.golden} < set(lines)
 
 
 def test_it_is_verified_by_decoding_again(made, capsys):
-    argv = [f"--output_dir={made / 'run'}", "--verify"]
-    cli.run("t2t-show", "", show.define_flags, show.main, argv)
+    shown(made / "run")
     out = capsys.readouterr().out.splitlines()
     assert sum(line.startswith("ok        sentence ") for line in out) == COUNT
     assert not any(line.startswith((CHANGED, MISSING)) for line in out)
@@ -132,7 +138,7 @@ def test_a_changed_byte_is_named_and_nothing_else(copy):
         f"data/datagen.{PROBLEM}.json": "summary",
         f"data/{PROBLEM}-train-00000-of-00001": "train",
         f"data/{PROBLEM}-dev-00000-of-00001": "dev",
-        f"run/vocab.{PROBLEM}.32768.subwords": "vocabulary",
+        f"run/{vocabulary(copy)}": "vocabulary",
         "run/hparams.json": "run",
         "run/checkpoints/ckpt-9/weights.npz": "run",
         "run/checkpoints/ckpt-9/state.json": "run",
@@ -153,22 +159,20 @@ def test_a_changed_byte_is_named_and_nothing_else(copy):
 def test_what_is_gone_and_what_need_not_be_here(copy):
     (copy / "source").unlink()
     shutil.rmtree(copy / "data")
-    (copy / "run" / f"vocab.{PROBLEM}.32768.subwords").unlink()
+    name = vocabulary(copy)
+    (copy / "run" / name).unlink()
     bad, _ = states(copy / "run")
-    assert bad[f"raw file: {copy / 'source'}"] == MISSING
-    assert bad[f"vocabulary: vocab.{PROBLEM}.32768.subwords"] == MISSING
+    assert bad[f"raw file: {copy / 'source'}"] == bad[f"vocabulary: {name}"] == MISSING
     away = [what for what, state in bad.items() if state == NOT_HERE]
     assert len(away) == 3 and all(str(copy / "data") in what for what in away)
 
 
 def test_data_that_have_moved_are_named_and_read(copy):
     (copy / "data").rename(copy / "moved")
-    (copy / "run" / provenance.NAME).unlink()
-    provenance.write_of_run(copy / "run", "t2t-avg-all", data_dir=str(copy / "moved"))
-    found = provenance.read(copy / "run")
+    found = again(copy, data_dir=str(copy / "moved"))
     assert len(found.golden) == COUNT
     assert list(found.data["dev"]) == [str(copy / "moved" / f"{PROBLEM}-dev-00000-of-00001")]
-    assert list(found.data["vocabulary"]) == [f"vocab.{PROBLEM}.32768.subwords"]
+    assert list(found.data["vocabulary"]) == [vocabulary(copy)]
 
 
 @pytest.mark.parametrize("change", [("translation", "another"), ("score", 0.02), ("score", 1e9)])
@@ -183,20 +187,16 @@ def test_another_translation_and_another_score(copy, change):
 
 
 def test_exit_codes_and_json(copy, capsys):
-    def shown(*flags):
-        argv = [f"--output_dir={copy / 'run'}", "--verify", *flags]
-        cli.run("t2t-show", "", show.define_flags, show.main, argv)
-
-    shown("--json")
+    shown(copy / "run", "--json")
     assert json.loads(capsys.readouterr().out)["verified"] is True
     (copy / "source").write_text("another\n")
     with pytest.raises(SystemExit) as left:
-        shown()
+        shown(copy / "run")
     assert left.value.code == 1
     assert f"CHANGED   raw file: {copy / 'source'}" in capsys.readouterr().out.splitlines()
     (copy / "run" / provenance.NAME).unlink()
     with pytest.raises(SystemExit) as left:
-        shown()
+        shown(copy / "run")
     assert left.value.code == 2 and provenance.NAME in capsys.readouterr().err
 
 
@@ -273,7 +273,7 @@ def test_an_export_carries_the_record_of_its_run_without_folders(made, tmp_path)
     assert [(each.source, each.translation) for each in found.golden] == [
         (source, source.upper()) for source in sources
     ]
-    assert states(folder, lambda record: upper(sources)) == ({}, 2 + COUNT)
+    assert states(folder, upper) == ({}, 2 + COUNT)
     (folder / "variables" / "data").unlink()
     assert states(folder) == ({"saved_model: variables/data": MISSING}, 1)
 
@@ -284,12 +284,11 @@ def test_an_export_is_verified(made, tmp_path, capsys, form):
     request = ExportRequest(format=form, export_dir=str(tmp_path / "7"))
     folder = forms.export(trained_run(made / "run"), request, lambda line: None)
     moved = pathlib.Path(shutil.move(folder, tmp_path / "elsewhere"))
-    verify = functools.partial(cli.run, "t2t-show", "", show.define_flags, show.main)
-    verify([f"--output_dir={moved}", "--verify"])
+    shown(moved)
     assert capsys.readouterr().out.count("ok        sentence ") == COUNT
     name = next(moved.glob("vocab*")).name
     (moved / name).write_text("'a_'\n")
     with pytest.raises(SystemExit) as left:
-        verify([f"--output_dir={moved}", "--verify"])
+        shown(moved)
     assert left.value.code == 1
     assert f"CHANGED   {form}: {name}" in capsys.readouterr().out
