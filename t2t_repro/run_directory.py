@@ -31,7 +31,7 @@ WARM_START = "warm-start.json"  # in a run: the weights that it began with, and 
 _LOCK = "trainer.lock"
 _DESCRIPTION = ("hparams.json", PLAN, TRAINING_DATA, WARM_START, "run.json")
 _Row = dict[str, str | int | float | bool | None]
-_MEND = "Mend the file, or begin a new run in another --output_dir."
+_MEND = "Fix the file, or begin a new run in another --output_dir."
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -124,13 +124,14 @@ class RunDirectory:
         self.check(config)
         if self.exists():
             before = self.config()
-            commands, usr_dir = before.commands, config.t2t_usr_dir or before.t2t_usr_dir
-            hparams = config.hparams
+            commands, hparams = before.commands, config.hparams
             if hparams.train_steps < self.newest_step():  # nothing will be trained
                 hparams = dataclasses.replace(hparams, train_steps=before.hparams.train_steps)
-            options = before.options if config.options is None else config.options
             config = dataclasses.replace(
-                config, t2t_usr_dir=usr_dir, hparams=hparams, options=options
+                config,
+                hparams=hparams,
+                t2t_usr_dir=config.t2t_usr_dir or before.t2t_usr_dir,
+                options=before.options if config.options is None else config.options,
             )
         self.check_vocabularies(vocabularies)
         self.path.mkdir(parents=True, exist_ok=True)
@@ -177,23 +178,18 @@ class RunDirectory:
         Raises:
             UserError: as `begin`, but for the vocabularies.
         """
-        if not self.exists() and any(self.checkpoints_dir.glob("ckpt-*")):
-            raise UserError(
-                f"Expected {self.path / 'run.json'} beside the checkpoints that are there. "
-                "Received: no such file. Put it back, or give another --output_dir."
-            )
-        if not self.exists() and (received := of_tensor2tensor(self.path)):
-            raise UserError(
-                f"Expected a new --output_dir, or a run of t2t_repro. Received: {received}"
-            )
-        differs = _differences(self.config(), config) if self.exists() else []
-        if differs:
-            ends = any(each.startswith("train_steps ") for each in differs)
-            why = " What it does depends on where it ends." * ends
-            raise UserError(
-                f"{self.path} was begun with another configuration: {'; '.join(differs)}.{why} "
-                "Give the same flags to continue it, or another --output_dir for a new run."
-            )
+        if self.exists():
+            if differs := _differences(self.config(), config):
+                raise UserError(
+                    f"{self.path} was begun with another configuration: {'; '.join(differs)}. "
+                    "Give the same flags to continue it, or another --output_dir for a new run."
+                )
+            return
+        strange = of_tensor2tensor(self.path)
+        if not strange and any(self.checkpoints_dir.glob("ckpt-*")):
+            strange = f"{self.path}, which has checkpoints and no run.json."
+        if strange:
+            raise UserError(f"Expected a new --output_dir, or a run. Received: {strange}")
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
