@@ -24,10 +24,6 @@ from t2t_repro.run_directory import TUNED, RunConfig, RunDirectory
 from t2t_repro.training import state
 
 
-class NeedsPackage(UserError):
-    """What a run is, is known with its --t2t_usr_dir alone."""
-
-
 def _silent(text: str) -> None:
     pass
 
@@ -81,15 +77,14 @@ def problem_of(config: RunConfig) -> Problem:
     """Returns the problem of a run.
 
     Raises:
-        NeedsPackage: if it is not known, and the run was made with a --t2t_usr_dir, which is named.
-        UserError: if it is not known otherwise.
+        UserError: if it is not known; a --t2t_usr_dir with which the run was made is named.
     """
     try:
         return registry.get_problem(config.problem)
     except UserError as error:
         if not config.t2t_usr_dir:
             raise
-        raise NeedsPackage(
+        raise UserError(
             f"{error} The run was made with --t2t_usr_dir={config.t2t_usr_dir}: give that."
         ) from error
 
