@@ -79,10 +79,8 @@ def loop_share(model, dataset, step, steps: int) -> float:
     """Returns which share of the loop's time is not its steps': pipeline, reports, logs."""
     from t2t_repro.run_directory import RunDirectory
     from t2t_repro.training import distribution
-    from t2t_repro.training.events import make_writer
-    from t2t_repro.training.log import TrainingLog
+    from t2t_repro.training.log import TrainingLog, make_writer
     from t2t_repro.training.request import Plan
-    from t2t_repro.training.summaries import Summaries
     from t2t_repro.training.trainer import Trainer
 
     inside = [0.0]
@@ -102,11 +100,8 @@ def loop_share(model, dataset, step, steps: int) -> float:
         with tempfile.TemporaryDirectory() as folder:
             run = RunDirectory(folder)
             plan = Plan(train_steps=steps, local_eval_frequency=10**9)
-            writer = make_writer(run)
-            summaries = Summaries(model, 10, steps, writer=writer)
-            log = TrainingLog(run, steps, 10, io.StringIO(), events=writer.scalars)
-            todo = {"log": log, "summaries": summaries}
-            Trainer(model, lambda batches: dataset, run, plan, **todo).train()
+            log = TrainingLog(run, steps, 10, io.StringIO(), writer=make_writer(run))
+            Trainer(model, lambda batches: dataset, run, plan, log=log).train()
     finally:
         distribution.step_function = make
     return 1 - inside[0] / (stamps[-1] - stamps[0])

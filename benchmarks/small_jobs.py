@@ -53,7 +53,7 @@ JOBS = {
 WINDOW = 64  # lines after which the decoder keeps what is done
 _CONTEXT = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload(
-    ["tensorflow", "keras", "t2t_repro.training.experiment", "t2t_repro.decoding.translate"]
+    ["tensorflow", "keras", "t2t_repro.training.trainer", "t2t_repro.decoding.translate"]
 )
 # What differs from one time to the next: files, and fields of JSON.
 _OTHER_FILES = (

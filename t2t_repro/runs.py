@@ -241,7 +241,7 @@ class TrainedRun:
             hparams = dataclasses.replace(hparams, attention_chunk_size=0)
         with self.devices.scope() if self.devices else contextlib.nullcontext():
             model = model_for(self.problem, hparams, self.vocabulary_dir)
-        model.jit_compile = keras.backend.backend() == "jax"  # as `experiment.build_model`
+        model.jit_compile = keras.backend.backend() == "jax"  # as `trainer.build_model`
         return model
 
     def model(
@@ -261,10 +261,10 @@ class TrainedRun:
         Raises:
             UserError: if there is no whole checkpoint, or it is of another model.
         """
-        from t2t_repro.training import model_state
+        from t2t_repro.training import checkpoints
 
         model = self.new_model(with_weights=with_weights)
-        state = model_state.load_weights(model, checkpoint or self.directory.checkpoints_dir)
+        state = checkpoints.load_weights(model, checkpoint or self.directory.checkpoints_dir)
         say(f"Decoding with step {state.step} of {checkpoint or self.path}")
         return model
 

@@ -88,7 +88,7 @@ import jax
 import numpy as np
 sys.path.insert(0, {root!r})
 from t2t_repro.layers import cross_entropy
-from t2t_repro.training import distribution, moving_average, optimizers
+from t2t_repro.training import checkpoints, distribution, optimizers
 from tests.models.test_transformer import BATCH, tiny
 from tests.training.test_regularized_training import ALL_ON
 
@@ -104,7 +104,7 @@ model.compile(optimizer=optimizers.from_hparams(model.hparams))
 step = distribution.step_function(model)
 losses = [step(BATCH) for _ in range(4)]
 assert np.isfinite(losses).all() and len(set(losses)) == 4, losses
-averages = moving_average.averages(model)
+averages = checkpoints.averages(model)
 assert len(averages) == len(model.trainable_variables)
 assert any(np.abs(averages[id(w)] - np.asarray(w)).max() > 1e-6 for w in model.trainable_variables)
 

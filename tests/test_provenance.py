@@ -20,7 +20,7 @@ from t2t_repro.models.build import model_for
 from t2t_repro.provenance import CHANGED, COUNT, MISSING, NOT_HERE, NOTE, OK, Score
 from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.runs import trained_run
-from t2t_repro.training import checkpoints, model_state
+from t2t_repro.training import checkpoints
 from tests.tuned import choice
 
 PROBLEM = "text2text_tmpdir"
@@ -53,7 +53,7 @@ def made(tmp_path_factory):
     model = model_for(problem, config.hparams, config.data_dir)
     for weight in model.weights:  # so that an end is likely enough to come
         weight.assign(3 * weight)
-    model_state.save(run.checkpoints_dir, model, checkpoints.State(step=9))
+    checkpoints.save(run.checkpoints_dir, model, checkpoints.State(step=9))
     for step, loss, more in ((8, 3.0, {}), (9, 2.5, {"bleu_signature": "nrefs:1|tok:zh"})):
         row = {"kind": "eval", "step": step, "time": 1.0, "split": "dev", "sample": "all of it"}
         run.append_metrics({**row, "loss": loss, "bleu": 11.5, **more})

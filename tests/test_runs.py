@@ -16,7 +16,7 @@ from t2t_repro.models.build import model_for
 from t2t_repro.models.sequence_model import SequenceModel
 from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.runs import trained_run
-from t2t_repro.training import checkpoints, model_state
+from t2t_repro.training import checkpoints
 
 PROBLEM, SET = "algorithmic_identity_decimal40", "transformer_test"
 SMALL = "hidden_size=8,filter_size=12,num_heads=2,num_hidden_layers=1"
@@ -40,7 +40,7 @@ def directory(tmp_path):
     for step in (5, 9):
         for variable in model.trainable_variables:
             variable.assign(keras.ops.full(variable.shape, step))
-        model_state.save(run.checkpoints_dir, model, checkpoints.State(step=step))
+        checkpoints.save(run.checkpoints_dir, model, checkpoints.State(step=step))
     return run.path
 
 
@@ -204,7 +204,7 @@ def drawn(directory):
     """The run, with a last checkpoint of random weights."""
     keras.utils.set_random_seed(3)
     model = model_for(get_problem(PROBLEM), CONFIG.hparams, "")
-    model_state.save(directory / "checkpoints", model, checkpoints.State(step=11))
+    checkpoints.save(directory / "checkpoints", model, checkpoints.State(step=11))
     return directory
 
 

@@ -18,7 +18,7 @@ BUDGETS = {
     "problems": 896,
     "t2t_repro": 2840,
     "t2t_repro/bin": 2098,
-    "t2t_repro/callbacks": 394,
+    "t2t_repro/callbacks": 387,
     "t2t_repro/corpora": 2400,
     "t2t_repro/data": 1930,
     "t2t_repro/decoding": 2194,
@@ -34,7 +34,7 @@ BUDGETS = {
     "t2t_repro/serving": 770,
     "t2t_repro/study": 1096,
     "t2t_repro/text": 1389,
-    "t2t_repro/training": 3611,
+    "t2t_repro/training": 3150,
     "t2t_repro/views": 995,
     "tests": 29629,
 }

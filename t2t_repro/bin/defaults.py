@@ -14,7 +14,7 @@ from absl import flags
 from t2t_repro import cli, registry
 from t2t_repro.bin import fine_tuning, quickstart
 from t2t_repro.config import HParams
-from t2t_repro.fields import flags_of, parse_overrides
+from t2t_repro.fields import flags_of
 from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.runs import problem_of
 from t2t_repro.training import trainable, updates
@@ -114,20 +114,15 @@ def hparams_of(values: Mapping[str, Any], before: RunConfig | None) -> tuple[str
         UserError: on an unknown set or hparam, or one that would have no effect.
     """
     overrides, end = values["hparams"], values["train_steps"]
-    asked = parse_overrides(overrides)
     if before and not values["hparams_set"]:  # those of the run, which may be of a set of its own
         hparams_set, hparams = before.hparams_set, before.hparams.override(overrides)
-        if "train_steps" in asked:
-            steps = hparams.train_steps * updates.batches_of_an_update(hparams)
-            hparams = dataclasses.replace(hparams, train_steps=steps)
     elif values["warm_start_from"] and not values["hparams_set"]:
         hparams_set, hparams = fine_tuning.proposed(values["warm_start_from"], overrides, end)
     else:
         hparams_set = values["hparams_set"]
         hparams = registry.get_hparams(hparams_set, overrides, values["model"])
         hparams = updates.resumed(hparams, before.hparams) if before else hparams
-    changes = {"train_steps": end and end * updates.batches_of_an_update(hparams)}
-    changes["model"] = values["model"]
+    changes = {"train_steps": end, "model": values["model"]}
     hparams = dataclasses.replace(hparams, **{n: v for n, v in changes.items() if v is not None})
     if before and hparams.train_steps > before.hparams.train_steps:
         _say_where_the_rate_rises_again(hparams)
@@ -137,7 +132,7 @@ def hparams_of(values: Mapping[str, Any], before: RunConfig | None) -> tuple[str
 def _say_where_the_rate_rises_again(hparams: HParams) -> None:
     """Says so of a run that was made longer than the fall of its rate, such as a fine-tuned one."""
     falls = hparams.learning_rate_warmup_steps + hparams.learning_rate_decay_steps
-    end = falls * updates.gathered(hparams)
+    end = falls * updates.gathered(hparams) // updates.batches_per_step(hparams)
     if "multi_cycle_cos_decay" in trainable.factors(hparams) and hparams.train_steps > end:
         print(
             f"Warning: by multi_cycle_cos_decay the learning rate has fallen to 0 at step {end:,}, "

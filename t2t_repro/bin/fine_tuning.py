@@ -43,7 +43,6 @@ def proposed(
     config = run.config()
     rows = [row for row in _reports(run) if row.get("kind") == "train" and row["learning_rate"]]
     steps = rows[-1]["step"] if rows else config.hparams.train_steps
-    steps //= updates.batches_of_an_update(config.hparams)
     rate, why = _rate([row["learning_rate"] for row in rows])
     hparams = dataclasses.replace(
         updates.requested(config.hparams),

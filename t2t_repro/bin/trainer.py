@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from t2t_repro.data.job import Job
     from t2t_repro.training.best import KeepBest
     from t2t_repro.training.early_stopping import EarlyStopping
+    from t2t_repro.training.log import Samples
     from t2t_repro.training.request import DecodedBleu
-    from t2t_repro.training.summaries import Samples
 
 SAMPLES_EVERY = 5000  # steps: translations of dev for TensorBoard
 
@@ -151,9 +151,9 @@ def main(args: flags.FlagValues) -> None:
     plans = request.foresight is not None and request.foresight.plan
     check_tables(request)
     from t2t_repro.provenance import write_of_run
-    from t2t_repro.training import experiment
+    from t2t_repro.training import trainer
 
-    train = functools.partial(experiment.run, request)
+    train = functools.partial(trainer.run, request)
     if defaults.is_quickstart(args) and not plans:
         quickstart.run(request.run, train)
     else:

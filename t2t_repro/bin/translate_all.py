@@ -153,7 +153,7 @@ def translate_all(
         os.utime(folder / _SETTINGS, (training, training))  # the oldest file is t2t-bleu's step 0
     from t2t_repro.decoding.engine import ModelEngine  # here, because these are slow to load
     from t2t_repro.decoding.files import translate_file
-    from t2t_repro.training import devices, model_state
+    from t2t_repro.training import devices
 
     where = devices.here()  # before the threads of the searches are set
     searches = job.searches()
@@ -171,7 +171,7 @@ def translate_all(
         else:
             try:
                 checkpoints.verify(path)
-                model_state.load_weights(model, path)
+                checkpoints.load_weights(model, path)
             except (OSError, UserError) as error:
                 say(f"Passing over {path.name}, which is gone or not whole. {error}")
                 continue

@@ -9,7 +9,7 @@ import numpy as np
 
 from t2t_repro.decoding.dev_bleu import DevBleu, Sample
 from t2t_repro.run_directory import RunDirectory
-from t2t_repro.training import named_variables
+from t2t_repro.training import checkpoints
 from t2t_repro.training.best import KeepBest
 from t2t_repro.training.state import DECODED_BLEU
 
@@ -50,7 +50,7 @@ class Bleu(keras.callbacks.Callback):
 class BestCheckpoints(keras.callbacks.Callback):
     """Keeps the weights of the epochs whose validation was best, as t2t-trainer --keep_best.
 
-    `model_state.load_weights(model, folder / "best")` of t2t_repro.training takes the first of
+    `checkpoints.load_weights(model, folder / "best")` of t2t_repro.training takes the first of
     them. Unlike those of ModelCheckpoint they stay the best when a program is started again.
 
     They are the weights that were validated, or decoded with where the metric is "bleu". Those are
@@ -101,4 +101,4 @@ class BestCheckpoints(keras.callbacks.Callback):
 
 def _weights(model: keras.Model) -> dict[str, np.ndarray]:
     """Returns copies, which the next step leaves."""
-    return {name: np.array(each) for name, each in named_variables.weights(model).items()}
+    return {name: np.array(each) for name, each in checkpoints.weights(model).items()}

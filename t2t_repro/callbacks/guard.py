@@ -6,7 +6,7 @@ import keras
 import numpy as np
 
 from t2t_repro.errors import UserError
-from t2t_repro.training.guards import WHAT_TO_DO
+from t2t_repro.training.distribution import WHAT_TO_DO
 
 
 class StopOnNonFinite(keras.callbacks.Callback):

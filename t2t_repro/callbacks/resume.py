@@ -15,9 +15,10 @@ import numpy as np
 from t2t_repro.data.pipeline import Batches
 from t2t_repro.errors import UserError
 from t2t_repro.models.guarded import FitCallback, callbacks_in
+from t2t_repro.progress import on_stderr
 from t2t_repro.run_directory import RunDirectory
-from t2t_repro.training import checkpoints, model_state, moving_average, named_variables
-from t2t_repro.training.saving import Saver
+from t2t_repro.training import checkpoints
+from t2t_repro.training.checkpoints import Saver
 
 FIT = "fit.npz"  # in a checkpoint: the metrics of the running epoch, the weights callbacks hold
 _PLACE, _COUNTERS = "fit", "callbacks"  # in a state's `extra`
@@ -77,7 +78,7 @@ class ExactResume(FitCallback):
 
     _start: int  # the batches of the epochs before
     _batch: int  # of the running one
-    _trained: moving_average.Values  # the weights before their averages stand in their place
+    _trained: checkpoints.Values  # the weights before their averages stand in their place
 
     def __init__(self, folder: str | os.PathLike, save_freq: int | str = "epoch", keep: int = 2):
         super().__init__()
@@ -101,7 +102,8 @@ class ExactResume(FitCallback):
                 but none is whole.
         """
         self._others = _named(arguments.get("callbacks"))
-        self._found = self._newest()
+        self._saver.wait()
+        self._found = checkpoints.newest_whole(self._folder, on_stderr)
         self._stand(*(_place_of(self._found) if self._found else (_Place(), 0)))
         self._prepared = True
         x, steps = _stream(arguments)
@@ -117,7 +119,7 @@ class ExactResume(FitCallback):
         if not self._found:
             return
         model, place = self.model, self._place
-        model_state.restore(model, self._found)
+        checkpoints.restore(model, self._found)
         epochs = self.params["epochs"]
         done = place.ended or place.epoch >= epochs
         where = "it has ended" if done else f"epoch {place.epoch + 1}, batch {place.batch}"
@@ -135,7 +137,8 @@ class ExactResume(FitCallback):
         self._start, self._batch = self._start + self._batch, 0
         # At its end `fit` puts the moving averages in their place, if the optimizer keeps some, and
         # a callback in front of this one the best weights.
-        self._trained = moving_average.trained(self.model)
+        of = checkpoints.averages(self.model)
+        self._trained = [(w, np.array(w)) for w in self.model.weights if id(w) in of]
         if self._restoring():
             self._trained = [(weight, np.array(weight)) for weight in self.model.weights]
 
@@ -166,7 +169,7 @@ class ExactResume(FitCallback):
                     model.set_weights(callback.best_weights)
         else:
             ended = model.stop_training
-            with moving_average.having(self._trained):
+            with checkpoints.having(self._trained):
                 self._save(_Place(epoch=self._epoch + 1, ended=ended))
         self._saver.wait()
 
@@ -182,17 +185,6 @@ class ExactResume(FitCallback):
         self._start, self._batch = batches - place.batch, 0
         self._trained = []
 
-    def _newest(self) -> pathlib.Path | None:
-        """Returns the newest whole checkpoint; None: there is none yet."""
-        self._saver.wait()
-        newest = checkpoints.latest(self._folder)
-        if newest is None and (damaged := len(checkpoints.list_checkpoints(self._folder))):
-            raise UserError(
-                f"Expected a whole checkpoint in {self._folder}. Received: {damaged}, none of them "
-                "whole, as said above. Put back a copy of one, or delete the folder to train again."
-            )
-        return newest
-
     def _go_on(self) -> None:
         """Puts everything where it stood before the step that comes."""
         model = self.model  # under JAX this takes the state back from the training loop
@@ -200,10 +192,10 @@ class ExactResume(FitCallback):
         if self._train_function is not None:
             model.train_function = self._train_function
         assert self._found
-        model_state.restore(model, self._found)
+        checkpoints.restore(model, self._found)
         values = checkpoints.read_arrays(self._found / FIT)
         metrics = {n: a for n, a in values.items() if n.startswith("metric/")}
-        named_variables.assign(_metrics(model), metrics, self._found)
+        checkpoints.assign(_metrics(model), metrics, self._found)
         self._restore_callbacks()
 
     def _train_or_pass_over(self, *arguments):
@@ -285,17 +277,17 @@ def _stream(arguments: dict[str, Any]) -> tuple[Any, int]:
             f"leave out, whose order is known again. Received: {type(x).__name__}. Give "
             "tf.data.Dataset.from_tensor_slices(...).shuffle(size, seed=seed).batch(size)."
         )
-    size = int(x.cardinality()) if hasattr(x, "cardinality") else -1
-    if isinstance(x, Batches) and x.num_batches is not None:
-        size = x.num_batches
-    if not (steps or size >= 0):
+    if isinstance(x, Batches):
+        size, endless = x.num_batches, itertools.chain.from_iterable(itertools.repeat(x))
+    else:
+        size = max(0, int(x.cardinality())) if hasattr(x, "cardinality") else None
+        endless = x.repeat() if size else x
+    if not (steps or size):
         raise UserError(
             "Expected steps_per_epoch with data whose end is not known. Received: none. Give it, "
             "or a tf.data.Dataset that knows its cardinality()."
         )
-    if isinstance(x, Batches):
-        return itertools.chain.from_iterable(itertools.repeat(x)), steps or size
-    return (x.repeat() if size >= 0 else x), steps or size
+    return endless, steps or size
 
 
 def _rest(x: Any, start: int) -> Any:

@@ -7,8 +7,7 @@ import numpy as np
 
 from t2t_repro.decoding.dev_bleu import Sample
 from t2t_repro.models.guarded import GuardedModel
-from t2t_repro.training.events import TRAIN, EventWriter
-from t2t_repro.training.summaries import norms
+from t2t_repro.training.log import TRAIN, EventWriter, norms
 from t2t_repro.views import samples
 
 

@@ -205,7 +205,7 @@ def _tune(
 ) -> TunedDecoding:
     from t2t_repro.decoding.dev_bleu import DevSample
     from t2t_repro.decoding.engine import ModelEngine
-    from t2t_repro.training import averaging, checkpoints, model_state
+    from t2t_repro.training import averaging, checkpoints
 
     candidates = _candidates(run, request.n)
     sample = DevSample(run.problem, run.data_dir, count=request.sentences)
@@ -236,12 +236,12 @@ def _tune(
     first = dataclasses.replace(of_problem, beam_size=_usual(request.beams), alpha=DEFAULT.alpha)
     for number, (name, paths) in enumerate(candidates):
         averages.append(averaging.average(paths, out.path / _WORK / str(number)))
-        model_state.load_weights(model, averages[-1])
+        checkpoints.load_weights(model, averages[-1])
         steps = tuple(checkpoints.step_of(path) for path in paths)
         tried.append(Weights(name, steps, score(name, first)))
     weights = _best(tried, newest=_rate_falls(run.config.hparams, tried[0].steps[-1]))
     taken = averages[tried.index(weights)]
-    model_state.load_weights(model, taken)
+    checkpoints.load_weights(model, taken)
 
     def search(beam_size: int, alpha: float) -> Beams:
         settings = dataclasses.replace(first, beam_size=beam_size, alpha=alpha)

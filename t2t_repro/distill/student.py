@@ -62,7 +62,7 @@ def student(request: DistillRequest, teacher: TrainedRun) -> Student:
     hparams = registry.get_hparams(name, _text(changes))
     steps = hparams.train_steps
     if not (request.hparams_set or anew or "train_steps" in asked):
-        steps = ran.train_steps // updates.batches_of_an_update(ran)
+        steps = ran.train_steps
     if request.train_steps and not request.hparams_set:
         whole = dataclasses.replace(hparams, train_steps=steps)
         shares = preset.scaled(whole, request.train_steps, asked)

@@ -117,7 +117,6 @@ def export(
     run.check_checkpoint(request.checkpoint_path)
     from t2t_repro import provenance
     from t2t_repro.training import checkpoints
-    from t2t_repro.training.system_errors import system_errors
 
     source = run.checkpoint(request.checkpoint_path)
     name = "" if request.format == "saved_model" else f"{request.format}-"
@@ -129,7 +128,7 @@ def export(
     form.check(request)
     examples = _examples(run, request, say)
     model = run.model(source, say=on_stderr)
-    with writing_folder(path) as folder, naming(path), system_errors(path):
+    with writing_folder(path) as folder, naming(path):
         asked = dataclasses.replace(request, export_dir=os.fspath(path.resolve()))
         form.write(run, model, folder, settings, asked)
         for file in run.vocabulary_files:

@@ -14,7 +14,6 @@ import tensorflow as tf
 
 from t2t_repro.errors import UserError
 from t2t_repro.files import INCOMPLETE, write_text_atomic
-from t2t_repro.training.system_errors import system_errors
 
 STEP = "global_step"
 # What T2T keeps beside the model's weights: {name: what it is in a run that has just begun}.
@@ -140,13 +139,12 @@ def write(folder: pathlib.Path, step: int, arrays: dict[str, np.ndarray]) -> pat
     shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.mkdir(parents=True)
     try:
-        with system_errors(folder):
-            tf.raw_ops.SaveV2(
-                prefix=os.fspath(unfinished / prefix.name),
-                tensor_names=names,
-                shape_and_slices=[""] * len(names),
-                tensors=[tf.constant(arrays[name]) for name in names],
-            )
+        tf.raw_ops.SaveV2(
+            prefix=os.fspath(unfinished / prefix.name),
+            tensor_names=names,
+            shape_and_slices=[""] * len(names),
+            tensors=[tf.constant(arrays[name]) for name in names],
+        )
         for file in sorted(unfinished.iterdir()):  # .data before .index, which names it
             os.replace(file, folder / file.name)
     finally:

@@ -14,7 +14,7 @@ from t2t_repro.errors import UserError
 from t2t_repro.interop.t2t_checkpoint import Checkpoint
 from t2t_repro.interop.tensor2tensor import Entry, arrays_of, assign, entries
 from t2t_repro.models.transformer import Transformer
-from t2t_repro.training import moving_average
+from t2t_repro.training import checkpoints
 from t2t_repro.training.optimizers import KINDS, Adafactor, Adam
 from t2t_repro.training.updates import gathered
 
@@ -41,7 +41,7 @@ def load(model: Transformer, checkpoint: Checkpoint) -> None:
         for i, name in enumerate(names)
     }
     assign(list(_slot_entries(model)), arrays, "slots", WITHOUT)
-    moving_average.begin(model)
+    checkpoints.begin_averages(model)
     model.optimizer.iterations.assign(checkpoint.step())
 
 

@@ -23,7 +23,7 @@ from t2t_repro.interop import (
 from t2t_repro.models.build import model_for
 from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.runs import TrainedRun
-from t2t_repro.training import checkpoints, model_state, optimizers
+from t2t_repro.training import checkpoints, optimizers, updates
 
 # A set that tensor2tensor has, for a run whose own it may lack: hparams.json wins over it.
 _T2T_SETS = {TRANSFORMER: "transformer_base_v1", BYTENET: "bytenet_base"}
@@ -125,7 +125,7 @@ def import_checkpoint(
             config, command, [os.path.join(where, name) for name in problem.vocab_files(where)]
         )
         saved = checkpoints.State(step=source.step())
-        written = model_state.save(run.checkpoints_dir, model, saved)
+        written = checkpoints.save(run.checkpoints_dir, model, saved)
     state = "optimizer state and all" if with_optimizer else "without optimizer state"
     say(
         f"Imported {source.prefix} (step {source.step()}, {len(shapes)} variables, {state}) "
@@ -251,11 +251,12 @@ def export_checkpoint(
     with_optimizer = has_state and not (hp.ema_decay or unknown_there)
     if with_optimizer:
         model.compile(optimizer=optimizers.from_hparams(config.hparams))
-        state = model_state.restore(model, path)
+        state = checkpoints.restore(model, path)
     else:
-        state = model_state.load_weights(model, path)
+        state = checkpoints.load_weights(model, path)
     arrays = tensor2tensor.export_variables(model) | t2t_checkpoint.BOOKKEEPING
-    arrays[t2t_checkpoint.STEP] = np.array(state.step, "int64")
+    step = state.step * updates.batches_per_step(config.hparams)  # T2T counts batches
+    arrays[t2t_checkpoint.STEP] = np.array(step, "int64")
     if with_optimizer:
         arrays |= t2t_optimizer.export(model)
     target.mkdir(parents=True, exist_ok=True)
@@ -267,9 +268,8 @@ def export_checkpoint(
     for file, name in names.items():
         with writing(target / name, "wb") as copy:
             copy.write(file.read_bytes())
-    prefix = t2t_checkpoint.write(target, state.step, arrays)
-    own = list(names.values())
-    if own != run.problem.vocab_filenames:
+    prefix = t2t_checkpoint.write(target, step, arrays)
+    if (own := list(names.values())) != run.problem.vocab_filenames:
         say(f"tensor2tensor's {config.problem} does not read {' and '.join(own)}: give it ids.")
     rest = "the optimizer's state" if with_optimizer else "no optimizer state, as it has none"
     if has_state and hp.ema_decay:
@@ -286,13 +286,14 @@ def export_checkpoint(
 
 
 def _flags(run: TrainedRun) -> dict[str, str]:
+    hparams = run.config.hparams
     return {
-        "model": run.config.hparams.model,
+        "model": hparams.model,
         "problem": run.config.problem,
         "hparams_set": run.config.hparams_set,
         "data_dir": run.config.data_dir,
         "output_dir": os.path.abspath(run.path),
-        "train_steps": str(run.config.hparams.train_steps),
+        "train_steps": str(hparams.train_steps * updates.batches_per_step(hparams)),
     }
 
 

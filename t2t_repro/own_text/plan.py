@@ -134,7 +134,7 @@ def measured(trial: RunDirectory) -> Measured:
     train = [row for row in rows if row["kind"] == "train"]
     evaluated = [row for row in rows if row["kind"] == "eval"][-1]
     data, seen = (json.loads((trial.path / n).read_bytes()) for n in (TRAINING_DATA, PLAN))
-    update = updates.batches_of_an_update(config.hparams)
+    update = updates.batches_per_step(config.hparams)
     tokens = update * data["targets_tokens"] / data["batches"]
     rate = statistics.median(float(row["tokens_per_second"]) for row in train[1:])
     return Measured(

@@ -17,7 +17,7 @@ import numpy as np
 from keras import ops
 
 from t2t_repro.layers.attention import CAUSAL, of_padding
-from t2t_repro.training import distribution, guards, named_variables
+from t2t_repro.training import checkpoints, distribution
 
 EMBEDDING = "embedding"
 _PLACE = re.compile(r"(?:encoder|decoder)/layer_\d+/[a-z_]+?(?=/)")
@@ -39,7 +39,7 @@ class GradientNorms:
         nothing = keras.optimizers.SGD(learning_rate=0.0)
         model.compile(optimizer=nothing, run_eagerly=not jax, jit_compile=jax)
         self._step = distribution.step_function(model)
-        names = {id(v): name for name, v in named_variables.weights(model).items()}
+        names = {id(v): name for name, v in checkpoints.weights(model).items()}
         self._places = [
             place_of(names[id(variable)]) if len(variable.shape) > 1 else None
             for variable in model.trainable_variables
@@ -54,7 +54,7 @@ class GradientNorms:
         losses, norms = [], dict.fromkeys(filter(None, self._places), 0.0)
         for batch in batches:
             observed: list[np.ndarray] = []  # the squared norm of each variable's gradient
-            with guards.naming_the_batch("a measurement", batch):
+            with distribution.naming_the_batch("a measurement", batch):
                 losses.append(self._step(batch, observed.append))
             squares = dict.fromkeys(norms, 0.0)
             for place, square in zip(self._places, observed[0], strict=True):

@@ -142,13 +142,13 @@ def measure(grid: Grid, path: str, usr_dir: str | None, ended: bool) -> dict[str
     from t2t_repro.interop import usr_dir as users
     from t2t_repro.models.transformer import Transformer
     from t2t_repro.study import norms
-    from t2t_repro.training import checkpoints, distribution, experiment, model_state
+    from t2t_repro.training import checkpoints, distribution, trainer
 
     if usr_dir:
         users.load(usr_dir)
     run = RunDirectory(path)
     config, problem = run.config(), registry.get_problem(grid.problem)
-    model = experiment.build_model(config, problem)  # as it was before the first step
+    model = trainer.build_model(config, problem)  # as it was before the first step
     batches = _first_batches(config, problem)
     gradients = norms.GradientNorms(model)
     saved = checkpoints.list_checkpoints(run.path)
@@ -157,7 +157,7 @@ def measure(grid: Grid, path: str, usr_dir: str | None, ended: bool) -> dict[str
     losses = []
     for step, checkpoint in [(0, None), *ends.items()]:
         if checkpoint is not None:
-            model_state.load_weights(model, checkpoint)
+            checkpoints.load_weights(model, checkpoint)
         try:
             loss, of_places = gradients.measure(batches[:_MEASURED])
         except distribution.NotFinite:
@@ -173,7 +173,7 @@ def measure(grid: Grid, path: str, usr_dir: str | None, ended: bool) -> dict[str
         **measured,
     }
     if ended:
-        model_state.load_weights(model, run.path)
+        checkpoints.load_weights(model, run.path)
         result |= _evaluate(model, batches, config, problem)
         if grid.bleu_sentences and hasattr(model, "decode_step"):
             result |= _translate(model, grid, problem)

@@ -17,11 +17,10 @@ from t2t_repro.training.devices import Devices
 
 FeatureShapes = Mapping[str, tuple[int, int]]  # {feature: (rows, length)}
 Say = Callable[[str], None]
-_EVERY = 20.0  # seconds from one report to the next, while nothing else goes on
 _LOOK = 0.2  # seconds from one look for a signal to the next
 
 
-class Ahead:
+class CompilePool:
     """Compiles in threads; a context that waits at its end for those that are at work.
 
     Args:
@@ -38,22 +37,16 @@ class Ahead:
         self._pool = ThreadPoolExecutor(at_once)
         self._tracing = threading.Lock()  # Keras layers are not made to be traced side by side
         self._lower: Callable[[FeatureShapes], Any]  # that of `begin`
-        self._began = time.monotonic()
-        self._is_told_of = False
 
-    def __enter__(self) -> "Ahead":
+    def __enter__(self) -> "CompilePool":
         return self
 
     def __exit__(self, *error: object) -> None:
-        for future in self._programs.values():
-            future.cancel()
-        if running := sum(not future.done() for future in self._programs.values()):
-            self._say(f"Waiting for what XLA is compiling ({running}).")
-        self._pool.shutdown()
+        self._pool.shutdown(cancel_futures=True)
 
     def begin(self, lower: Callable[[FeatureShapes], Any]) -> None:
         """Begins to compile what `lower` returns for each shape, a jax.stages.Lowered."""
-        self._lower, self._began = lower, time.monotonic()
+        self._lower = lower
         for shape in self._shapes:
             self._programs[_key(shape)] = self._pool.submit(self._compiled, shape)
         if self._shapes:
@@ -74,10 +67,12 @@ class Ahead:
             return None
         if future.cancel():  # no thread has come to it: what is needed is not to wait for others
             future = self._made_here(shape)
-        self._wait_for(future)
+        while not future.done():
+            if process.received_signal():
+                raise CancelledError
+            time.sleep(_LOOK)
         if future.exception():  # such as for want of the memory that the others took meanwhile
             future = self._made_here(shape)
-        self._tell_of_the_end()
         return future.result()
 
     def _made_here(self, shape: FeatureShapes) -> Future[Callable]:
@@ -91,45 +86,21 @@ class Ahead:
             lowered = self._lower(shape)
         return lowered.compile()
 
-    def _wait_for(self, future: Future) -> None:
-        told = time.monotonic()
-        while not future.done():
-            if process.received_signal():
-                raise CancelledError
-            if time.monotonic() - told >= _EVERY:
-                told = time.monotonic()
-                self._tell()
-            time.sleep(_LOOK)
 
-    def _tell_of_the_end(self) -> None:
-        if not self._is_told_of and self._done() == len(self._programs):
-            self._is_told_of = True
-            self._tell()
-
-    def _tell(self) -> None:
-        took = progress.took(time.monotonic() - self._began)
-        of_all = f"{self._done()} of {len(self._programs)} shapes of a batch"
-        self._say(f"XLA has compiled {of_all} in {took}.")
-
-    def _done(self) -> int:
-        futures = self._programs.values()
-        return sum(future.done() and not future.exception() for future in futures)
-
-
-def of(dataset: Any, devices: Devices, steps: int, say: Say) -> Ahead:
+def of(dataset: Any, devices: Devices, steps: int, say: Say) -> CompilePool:
     """Returns what is worth compiling ahead: on GPUs under JAX, shapes that `steps` will need.
 
     Args:
         dataset: of `pipeline.make_dataset`; another's shapes are compiled as they come.
         devices: what trains.
-        steps: how many are to come.
-        say: see `Ahead`.
+        steps: how many batches are to come.
+        say: see `CompilePool`.
     """
     shares = getattr(dataset, "shares", ())
     needed = [shape for share, shape in shares if share * steps >= 1]
     if devices.kind != "GPU" or len(needed) < 2:
-        return Ahead()
-    return Ahead(needed, min(len(needed), max(1, available_cores() // 2)), say)
+        return CompilePool()
+    return CompilePool(needed, min(len(needed), max(1, available_cores() // 2)), say)
 
 
 def _key(shape: FeatureShapes) -> tuple:

@@ -55,15 +55,15 @@ def _peak(config: RunConfig, load_user_code: Callable[[], None] | None) -> int:
     if load_user_code:
         load_user_code()
     from t2t_repro.data.pipeline import describe
-    from t2t_repro.training import devices, distribution, experiment, guards
+    from t2t_repro.training import devices, distribution, trainer
 
     devices.choose(1)
     problem, hparams = registry.get_problem(config.problem), config.hparams
     longest = describe(problem, Split.TRAIN, hparams, config.data_dir, training=True).longest
     rows = problem.batch_size_multiplier, problem.packed_length
-    step = distribution.step_function(experiment.build_model(config, problem))
+    step = distribution.step_function(trainer.build_model(config, problem))
     for batch in 2 * largest_batches(hparams, longest, *rows):
-        with guards.naming_the_batch("a step", batch):
+        with distribution.naming_the_batch("a step", batch):
             step(batch)
     return process.peak_memory()
 

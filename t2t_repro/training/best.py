@@ -51,7 +51,6 @@ class KeepBest:
         *,
         split: str = "",
         sample: str = "",
-        say: Callable[[str], None] = print,
     ) -> bool:
         """Keeps the checkpoint of `step` if it is among the best so far; returns whether it is.
 
@@ -63,15 +62,13 @@ class KeepBest:
             values: what its evaluation found; what is no metric is left out.
             split: what was evaluated; "": it is not known, and compared with all.
             sample: which part of it, in words.
-            say: gets a line where there are those that cannot be compared.
         """
-        best = self.directory(run)
 
-        def copy() -> None:
+        def copy(best: RunDirectory) -> None:
             run.copy_description(best)
             checkpoints.copy_weights(run.checkpoints_dir / f"ckpt-{step}", best.checkpoints_dir)
 
-        return self._add(best, Ranked(step, self._scores(values), split, sample), copy, say)
+        return self._add(run, Ranked(step, self._scores(values), split, sample), copy)
 
     def add_weights(
         self,
@@ -81,13 +78,12 @@ class KeepBest:
         values: Mapping[str, float],
     ) -> bool:
         """Does what `add` does, of weights by the names that a checkpoint has for them."""
-        best = self.directory(run)
 
-        def write() -> None:
+        def write(best: RunDirectory) -> None:
             arrays = {checkpoints.WEIGHTS: checkpoints.encode(dict(weights))}
             checkpoints.write(best.checkpoints_dir, arrays, checkpoints.State(step=step))
 
-        return self._add(best, Ranked(step, self._scores(values)), write)
+        return self._add(run, Ranked(step, self._scores(values)), write)
 
     def _scores(self, values: Mapping[str, float]) -> dict[str, str]:
         """Returns the metrics among the values, as text."""
@@ -99,46 +95,33 @@ class KeepBest:
             raise unknown("metric of the best checkpoints", self.metric, scores)
         return scores
 
-    def _add(
-        self,
-        best: RunDirectory,
-        new: Ranked,
-        put: Callable[[], None],
-        say: Callable[[str], None] = print,
-    ) -> bool:
+    def _add(self, run: RunDirectory, new: Ranked, put: Callable[[RunDirectory], None]) -> bool:
         """Lets `put` put the checkpoint there if it is among the best, and deletes the others."""
-        file = best.checkpoints_dir / RANKING
-        before = read_ranking(best.checkpoints_dir)
+        best = self.directory(run)
+        folder = best.checkpoints_dir
+        before = read_ranking(folder)
         entries = [entry for entry in (before.ranking if before else ()) if entry.step != new.step]
-        judged = [each for each in entries if each.split and self.metric in each.values]
-        others = [each for each in judged if new.split and self._of(each) != self._of(new)]
-        if others and others == judged:
-            names = ", ".join(f"ckpt-{entry.step}" for entry in others)
-            say(
-                f"{names} in {best.path} ranked by {self.metric} of {self._of(others[0])}, which "
-                f"cannot be compared with {self._of(new)}: last from now on, and removed first."
-            )
-        # The others keep their order, in which the first was the best.
-        entries = sorted(
-            [*entries, new],
-            key=lambda each: (math.inf, 0) if each in others else (self._cost(each), each.step),
-        )[: self.count]
+        entries = sorted([*entries, new], key=lambda entry: self._cost(entry, new))[: self.count]
         steps = [entry.step for entry in entries]
         if new.step in steps:
-            put()
+            put(best)
         ranking = dataclasses.asdict(Ranking(self.metric, tuple(entries)))
-        write_text_atomic(file, json.dumps(ranking, indent=1) + "\n")
+        write_text_atomic(folder / RANKING, json.dumps(ranking, indent=1) + "\n")
         for path in checkpoints.list_checkpoints(best.checkpoints_dir):
             if checkpoints.step_of(path) not in steps:
                 checkpoints.delete(path)
         return new.step in steps
 
-    def _of(self, entry: Ranked) -> str:
-        """Returns what an entry's metric is of, in words."""
-        return f"{entry.split} ({sample_of(self.metric, entry.sample)})"
-
-    def _cost(self, entry: Ranked) -> float:
+    def _cost(self, entry: Ranked, new: Ranked) -> tuple[float, int]:
+        """Returns what sorts an entry: less is better, and of equals the older one is."""
         value = float(entry.values.get(self.metric, "nan"))  # an evaluation of old may lack it
+        known = entry.split and new.split and self.metric in entry.values
+        if known and self._of(entry) != self._of(new):
+            return math.inf, 0  # such keep their order, in which the first was the best
         if math.isnan(value):
-            return math.inf
-        return value if self.metric in LESS_IS_BETTER else -value
+            return math.inf, entry.step
+        return (value if self.metric in LESS_IS_BETTER else -value), entry.step
+
+    def _of(self, entry: Ranked) -> tuple[str, str]:
+        """Returns what an entry's metric is of: the split, and which part of it."""
+        return entry.split, sample_of(self.metric, entry.sample)

@@ -2,8 +2,8 @@
 
 A checkpoint is a folder `ckpt-STEP` of
 
-    weights.npz     the model's variables by name; all that decoding and averaging read. Where a
-                    moving average is kept (moving_average.py), these are the averages
+    weights.npz     the model's variables by name; all that decoding and averaging read. Where the
+                    optimizer keeps a moving average (hparam ema_decay), these are the averages
     training.npz    optimizer slots and random seeds' states, and the weights whose averages
                     weights.npz has; absent from an average
     state.json      step, position in the data, and the size of both files; written last
@@ -12,6 +12,9 @@ The zip format of .npz carries a CRC-32 of every array, which numpy checks as it
 second pass, and stores plain bytes: as fast as the disk. Keras's own .weights.h5 numbers layers by
 the order in which a process made them and has no checksum; tf.train.Checkpoint needs TensorFlow.
 Everything is written under a temporary name, flushed to the disk, and renamed.
+
+First come the folders and their files, then a model's variables in them, then the thread that
+writes them while the training goes on.
 """
 
 import contextlib
@@ -23,8 +26,9 @@ import re
 import shutil
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
-from typing import BinaryIO
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import ml_dtypes
 import numpy as np
@@ -45,6 +49,10 @@ from t2t_repro.training.state import (
     read_state_file,
 )
 
+if TYPE_CHECKING:  # t2t-avg-all needs no Keras
+    import keras
+
+PERMANENT = "permanent"  # in a state's `extra`: this checkpoint stays whatever is newer
 _NAME = re.compile(r"ckpt-(\d+)")
 _INCOMPLETE = ".incomplete-"
 _SHOWN = 20  # differences that an error lists
@@ -54,14 +62,18 @@ _RENAMED = {  # layers that have another name in checkpoints written before
 }
 _BFLOAT16 = ":bfloat16"  # behind a name: numpy has no bfloat16, so its bits are stored as uint16
 
+Values = list[tuple["keras.Variable", Any]]  # arrays or variables of the weights' shapes
+
+
+# --- folders and files
+
 
 def list_checkpoints(directory: str | os.PathLike) -> list[pathlib.Path]:
     """Returns the checkpoints of a run directory or a folder of checkpoints, oldest first."""
     folder = _folder(directory)
     if not folder.is_dir():
         return []
-    paths = [path for path in folder.iterdir() if _NAME.fullmatch(path.name)]
-    return sorted(paths, key=step_of)
+    return sorted((p for p in folder.iterdir() if _NAME.fullmatch(p.name)), key=step_of)
 
 
 def step_of(path: pathlib.Path) -> int:
@@ -79,7 +91,14 @@ def latest(
 
     In a folder with a RANKING, as the `best` of a run, it is the first of that order instead.
     """
-    for path in _by_preference(directory):
+    try:
+        ranking = read_ranking(_folder(directory))
+    except (OSError, schema.Malformed):  # half of one says nothing
+        ranking = None
+    entries = ranking.ranking if ranking else ()
+    places = {entry.step: place for place, entry in enumerate(entries)}
+    newest_first = list_checkpoints(directory)[::-1]
+    for path in sorted(newest_first, key=lambda path: places.get(step_of(path), len(places))):
         try:
             verify(path)
         except CorruptCheckpoint as error:
@@ -89,15 +108,35 @@ def latest(
     return None
 
 
-def _by_preference(directory: str | os.PathLike) -> list[pathlib.Path]:
-    newest_first = list_checkpoints(directory)[::-1]
-    try:
-        ranking = read_ranking(_folder(directory))
-    except (OSError, schema.Malformed):  # half of one says nothing
-        ranking = None
-    entries = ranking.ranking if ranking else ()
-    places = {entry.step: place for place, entry in enumerate(entries)}
-    return sorted(newest_first, key=lambda path: places.get(step_of(path), len(places)))
+def newest_whole(folder: pathlib.Path, warn: Callable[[str], None]) -> pathlib.Path | None:
+    """Returns what a training goes on from; None: there is no checkpoint yet. See `latest`.
+
+    Raises:
+        UserError: if there are some, and none is whole.
+    """
+    newest = latest(folder, warn)
+    if newest is None and (damaged := list_checkpoints(folder)):
+        raise UserError(
+            f"Expected a whole checkpoint in {folder}. Received: {len(damaged)}, none of them "
+            "whole, as said above. Put back a copy of one, or remove that folder to train again "
+            "from step 0."
+        )
+    return newest
+
+
+def find(path: str | os.PathLike, warn: Callable[[str], None] = on_stderr) -> pathlib.Path:
+    """Returns one checkpoint for a path: itself, or the one of a run directory that `latest` takes.
+
+    Raises:
+        UserError: if there is none.
+    """
+    path = pathlib.Path(path).expanduser()
+    if _NAME.fullmatch(path.name) and path.is_dir():
+        return path
+    newest = latest(path, warn)
+    if newest is None:
+        raise no_checkpoint(path)
+    return newest
 
 
 def verify(path: pathlib.Path) -> State:
@@ -120,6 +159,16 @@ def verify(path: pathlib.Path) -> State:
                 f"Expected {file} as it was written. Received: changed {bad!r}."
             )
     return content.state
+
+
+def has_training_state(path: pathlib.Path) -> bool:
+    """Whether `restore` finds optimizer slots and seeds in this checkpoint."""
+    return TRAINING in read_state_file(path).files
+
+
+def read_state(path: pathlib.Path) -> State:
+    """Returns where the run stood at a checkpoint; the arrays are not looked at."""
+    return read_state_file(path).state
 
 
 def write(
@@ -145,7 +194,7 @@ def copy_weights(path: pathlib.Path, folder: pathlib.Path) -> pathlib.Path:
         except OSError:
             shutil.copyfile(path / WEIGHTS, temporary / WEIGHTS)
 
-    return _write(folder, read_state_file(path).state, fill)
+    return _write(folder, read_state(path), fill)
 
 
 def _write(
@@ -160,11 +209,11 @@ def _write(
     try:
         with naming(folder):
             fill(temporary)
-        files = {file.name: file.stat().st_size for file in sorted(temporary.iterdir())}
-        content = StateFile(files=files, **vars(state))
-        with naming(folder), open(temporary / STATE, "w", encoding="utf-8") as file:
-            json.dump(dataclasses.asdict(content), file, indent=1)
-            _flush(file)
+            files = {file.name: file.stat().st_size for file in sorted(temporary.iterdir())}
+            content = StateFile(files=files, **vars(state))
+            with open(temporary / STATE, "w", encoding="utf-8") as file:
+                json.dump(dataclasses.asdict(content), file, indent=1)
+                _flush(file)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
@@ -172,33 +221,37 @@ def _write(
     if final.exists():
         delete(final)
     os.rename(temporary, final)
-    _flush_folder(folder)
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
     return final
 
 
-def has_training_state(path: pathlib.Path) -> bool:
-    """Whether `restore` finds optimizer slots and seeds in this checkpoint."""
-    return TRAINING in read_state_file(path).files
+def delete(path: pathlib.Path) -> None:
+    """Removes a checkpoint so that a kill leaves no half of one under its name."""
+    hidden = path.with_name(f"{_INCOMPLETE}old-{path.name}")
+    os.rename(path, hidden)
+    shutil.rmtree(hidden, ignore_errors=True)
 
 
-def read_state(path: pathlib.Path) -> State:
-    """Returns where the run stood at a checkpoint; the arrays are not looked at."""
-    return read_state_file(path).state
+def prune(folder: pathlib.Path, keep_max: int, step: int) -> None:
+    """Deletes the oldest checkpoints beyond `keep_max` (0: none) of those up to `step`.
 
-
-def find(path: str | os.PathLike, warn: Callable[[str], None] = on_stderr) -> pathlib.Path:
-    """Returns one checkpoint for a path: itself, or the one of a run directory that `latest` takes.
-
-    Raises:
-        UserError: if there is none.
+    A later one is damaged, or the run would not be here: it does not count. Nor does a permanent
+    one, which stays.
     """
-    path = pathlib.Path(path).expanduser()
-    if _NAME.fullmatch(path.name) and path.is_dir():
-        return path
-    newest = latest(path, warn)
-    if newest is None:
-        raise no_checkpoint(path)
-    return newest
+
+    def is_permanent(path: pathlib.Path) -> bool:
+        with contextlib.suppress(CorruptCheckpoint):
+            return bool(read_state(path).extra.get(PERMANENT))
+        return False
+
+    until_now = [path for path in list_checkpoints(folder) if step_of(path) <= step]
+    if keep_max and len(until_now) > keep_max:
+        for old in [path for path in until_now if not is_permanent(path)][:-keep_max]:
+            delete(old)
 
 
 def read_arrays(file: pathlib.Path) -> dict[str, np.ndarray]:
@@ -231,8 +284,18 @@ def read_opened(file: BinaryIO) -> dict[str, np.ndarray]:
     }
 
 
+def encode(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Returns the arrays as numpy can store them: bfloat16 as uint16, with a mark on the name."""
+    return {
+        name + (_BFLOAT16 if a.dtype == ml_dtypes.bfloat16 else ""): (
+            a.view("uint16") if a.dtype == ml_dtypes.bfloat16 else a
+        )
+        for name, a in arrays.items()
+    }
+
+
 def check_shapes(
-    shapes: dict[str, tuple], values: dict[str, np.ndarray], path: pathlib.Path, else_: str = ""
+    shapes: Mapping[str, tuple], values: dict[str, np.ndarray], path: pathlib.Path, else_: str = ""
 ) -> None:
     """Raises a UserError that lists every name or shape in which `values` differs.
 
@@ -247,11 +310,6 @@ def check_shapes(
     ]
     if faults:
         more = f"; and {len(faults) - _SHOWN} more" if len(faults) > _SHOWN else ""
-        if any(name.startswith("shared_targets/") for name in values):
-            else_ += (
-                "; an earlier version tied the tables of targets and softmax of two vocabularies, "
-                "which only that version reads"
-            )
         raise UserError(
             f"Expected the weights of this model in {path}. Received: "
             f"{'; '.join(faults[:_SHOWN])}{more}. "
@@ -263,16 +321,6 @@ def _current(name: str) -> str:
     for old, new in _RENAMED.items():
         name = name.replace(old, new)
     return name
-
-
-def encode(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Returns the arrays as numpy can store them: bfloat16 as uint16, with a mark on the name."""
-    return {
-        name + (_BFLOAT16 if a.dtype == ml_dtypes.bfloat16 else ""): (
-            a.view("uint16") if a.dtype == ml_dtypes.bfloat16 else a
-        )
-        for name, a in arrays.items()
-    }
 
 
 @contextlib.contextmanager
@@ -294,21 +342,228 @@ def _folder(directory: str | os.PathLike) -> pathlib.Path:
     return inner if inner.is_dir() else directory
 
 
-def delete(path: pathlib.Path) -> None:
-    """Removes a checkpoint so that a kill leaves no half of one under its name."""
-    hidden = path.with_name(f"{_INCOMPLETE}old-{path.name}")
-    os.rename(path, hidden)
-    shutil.rmtree(hidden, ignore_errors=True)
-
-
 def _flush(file) -> None:
     file.flush()
     os.fsync(file.fileno())
 
 
-def _flush_folder(folder: pathlib.Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
+# --- a model's variables
+
+
+def weights(model: "keras.Model") -> dict[str, "keras.Variable"]:
+    """Returns the model's weights by path, without the model's own name, which Keras may number."""
+    named = {variable.path.removeprefix(f"{model.name}/"): variable for variable in model.weights}
+    if len(named) < len(model.weights):
+        raise ValueError(f"Expected each weight to have its own path. Received: {sorted(named)}.")
+    return named
+
+
+def averages(model: "keras.Model") -> dict[int, "keras.Variable"]:
+    """Returns {id of a weight: its moving average}; {} where the optimizer keeps none."""
+    optimizer = _optimizer(model)
+    if optimizer is None or not (optimizer.use_ema and optimizer.built):
+        return {}
+    pairs = zip(
+        optimizer._trainable_variables, optimizer._model_variables_moving_average, strict=True
+    )
+    return {id(weight): average for weight, average in pairs}
+
+
+def begin_averages(model: "keras.Model") -> None:
+    """Sets the moving averages to the weights, unless an update has been made."""
+    of = averages(model)
+    if not of:
+        return
+    optimizer = _optimizer(model)
+    batches = int(np.asarray(optimizer.iterations))
+    if batches >= getattr(optimizer, "accumulate_steps", 1):  # Keras's own count updates
+        return
+    for weight in model.weights:
+        if id(weight) in of:
+            of[id(weight)].assign(np.array(weight))  # a copy: JAX would share the memory
+
+
+def averaged(model: "keras.Model") -> contextlib.AbstractContextManager[None]:
+    """Lets the model compute by its moving averages, if it has some, as long as this lasts."""
+    begin_averages(model)
+    of = averages(model)
+    return having([(weight, of[id(weight)]) for weight in model.weights if id(weight) in of])
+
+
+@contextlib.contextmanager
+def having(values: Values) -> Iterator[None]:
+    """Lets weights have other values as long as the context lasts."""
+    before = [(weight, np.array(weight)) for weight, _ in values]
+    for weight, value in values:
+        weight.assign(np.array(value))  # a copy: JAX would share the memory, and give it away
     try:
-        os.fsync(descriptor)
+        yield
     finally:
-        os.close(descriptor)
+        for weight, value in before:
+            weight.assign(value)
+
+
+def save(directory: str | os.PathLike, model: "keras.Model", state: State) -> pathlib.Path:
+    """Writes `ckpt-STEP` into a folder of checkpoints.
+
+    Args:
+        directory: a run directory's `checkpoints`.
+        model: built; its optimizer, if it has one, is saved too.
+        state: where the run stands.
+    """
+    return write(pathlib.Path(directory), snapshot(model), state)
+
+
+def snapshot(model: "keras.Model") -> dict[str, dict[str, np.ndarray]]:
+    """Returns {file: {name: array}} of a model as it stands: copies, which the next step leaves."""
+    saved = _saved_weights(model)
+    begin_averages(model)
+    training = _training_variables(model) if getattr(model, "optimizer", None) else {}
+    return {
+        file: encode({name: np.array(variable) for name, variable in named.items()})
+        for file, named in {WEIGHTS: saved, TRAINING: training}.items()
+        if named
+    }
+
+
+def restore(model: "keras.Model", path: str | os.PathLike) -> State:
+    """Puts a checkpoint's weights, optimizer slots and seeds into a built, compiled model.
+
+    Raises:
+        UserError: if something does not fit (everything is listed), or it is an average.
+    """
+    path = pathlib.Path(path)
+    content = read_state_file(path)
+    if TRAINING not in content.files:
+        steps = list(content.averaged)
+        average = f" (an average of the steps {steps})" if steps else ""
+        raise UserError(
+            f"Expected a checkpoint of training. Received: {path}, which holds weights only"
+            f"{average}. Decode with it, continue the run that it was made from, or begin another "
+            f"run with --warm_start_from={path}."
+        )
+    training, saved = read_arrays(path / TRAINING), read_arrays(path / WEIGHTS)
+    assign(_saved_weights(model), saved, path)
+    assign(_training_variables(model), training, path)
+    return content.state
+
+
+def load_weights(model: "keras.Model", path: str | os.PathLike) -> State:
+    """Puts weights alone into a built model.
+
+    Args:
+        model: the model that the checkpoint was made from.
+        path: a run directory or a folder of checkpoints (the newest whole one is taken, in `best`
+            the best), or one checkpoint.
+
+    Raises:
+        UserError: if there is no checkpoint, or it does not fit: every difference is listed.
+    """
+    path = find(path)
+    state = read_state(path)
+    assign(weights(model), read_arrays(path / WEIGHTS), path)
+    return state
+
+
+def assign(variables: dict[str, "keras.Variable"], values: dict, path: pathlib.Path) -> None:
+    """Assigns the arrays of the checkpoint `path` to {name: variable}; raises as `check_shapes`."""
+    check_shapes({name: tuple(v.shape) for name, v in variables.items()}, values, path)
+    for name, variable in variables.items():
+        variable.assign(values[name])
+
+
+def _saved_weights(model: "keras.Model") -> dict[str, "keras.Variable"]:
+    """Returns what weights.npz has: the weights, in the place of each its average if it has one.
+
+    The optimizer is built by this.
+    """
+    optimizer = getattr(model, "optimizer", None)
+    if optimizer is not None and not optimizer.built:
+        optimizer.build(model.trainable_variables)
+    of = averages(model)
+    return {name: of.get(id(weight), weight) for name, weight in weights(model).items()}
+
+
+def _training_variables(model: "keras.Model") -> dict[str, "keras.Variable"]:
+    """Returns all else that a step changes: optimizer variables and seeds, in a stable order."""
+    named = {f"seed/{index:04d}": seed for index, seed in enumerate(seed_variables(model))}
+    of = averages(model)
+    named |= {f"trained/{name}": w for name, w in weights(model).items() if id(w) in of}
+    elsewhere = {id(average) for average in of.values()}
+    for index, variable in enumerate(model.optimizer.variables):
+        if id(variable) not in elsewhere:  # its own name holds the model's, which varies
+            named[f"optimizer/{index:04d}"] = variable
+    return named
+
+
+def seed_variables(model: "keras.Model") -> list["keras.Variable"]:
+    """Returns the states of the model's random numbers."""
+    own = {id(variable) for variable in model.weights}
+    return [variable for variable in model.variables if id(variable) not in own]
+
+
+def _optimizer(model: "keras.Model") -> Any:
+    """Returns what keeps the averages: the optimizer, or that inside one that scales the loss."""
+    optimizer = getattr(model, "optimizer", None)
+    return getattr(optimizer, "inner_optimizer", optimizer)
+
+
+# --- writing while the training goes on
+
+
+class Saver:
+    """Writes the checkpoints of one run, one at a time, in a thread beside the next steps.
+
+    Args:
+        folder: where they go; None: nowhere, as of a worker that leaves the writing to the chief.
+        keep_max: delete the oldest beyond this many, but for the permanent ones; 0: keep all.
+    """
+
+    def __init__(self, folder: pathlib.Path | None, keep_max: int = 0):
+        self._folder, self._keep_max = folder, keep_max
+        self._thread = ThreadPoolExecutor(1)
+        self._writing: Future[None] | None = None
+
+    def save(
+        self,
+        model: "keras.Model",
+        state: State,
+        more: dict[str, dict[str, np.ndarray]] | None = None,
+    ) -> None:
+        """Copies the model as it stands and begins to write it; the one before is written first.
+
+        Args:
+            model: as `snapshot` takes it.
+            state: where the run stands.
+            more: other files of the checkpoint: {file: {name: array}}.
+
+        Raises:
+            OSError: if that one could not be.
+        """
+        self.wait()
+        if self._folder is not None:
+            arrays = snapshot(model) | (more or {})
+            self._writing = self._thread.submit(self._write, self._folder, arrays, state)
+
+    def wait(self) -> None:
+        """Returns when what was saved is whole on the disk.
+
+        Raises:
+            OSError: if it could not be written, as on a full disk; the earlier ones are whole.
+        """
+        writing, self._writing = self._writing, None
+        if writing is not None:
+            writing.result()
+
+    def check(self) -> None:
+        """Raises what a write that has ended by now could not do; waits for nothing."""
+        if self._writing is not None and self._writing.done():
+            self.wait()
+
+    def close(self) -> None:
+        """Waits like `wait`, but raises nothing: the block that it ends has said what is wrong."""
+        self._thread.shutdown()
+
+    def _write(self, folder: pathlib.Path, arrays: dict, state: State) -> None:
+        write(folder, arrays, state)
+        prune(folder, self._keep_max, state.step)

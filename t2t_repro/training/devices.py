@@ -12,31 +12,24 @@ import functools
 import json
 import os
 import pathlib
-import shutil
 import subprocess
-import time
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import keras
 import numpy as np
-from keras import ops
 
 from t2t_repro import process
 from t2t_repro.errors import UserError
 from t2t_repro.process import available_cores
 from t2t_repro.training import cluster as clusters
+from t2t_repro.training.checkpoints import seed_variables
 from t2t_repro.training.cluster import Cluster
 
 _SEED_STRIDE = 1_000_003  # from one replica's seed to the next
-_DEV = pathlib.Path("/dev")
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
-_LIBRARIES = {
-    "tensorflow": "It needs CUDA's libraries: pip install 'tensorflow[and-cuda]'; and a driver for "
-    "them, which nvidia-smi names.",
-    "jax": "It needs CUDA's libraries: pip install 'jax[cuda12]'.",
-}
+_PACKAGES = {"tensorflow": "tensorflow[and-cuda]", "jax": "jax[cuda12]"}
 
 Device = tuple[str, int]  # its name, as its maker calls it, and bytes of memory; 0: unknown
 
@@ -67,10 +60,6 @@ class Devices:
         """The number of this worker's first device among all."""
         return self.cluster.index * self.local
 
-    def __str__(self) -> str:
-        own = f"{self.local} {self.kind}{'s' * (self.local > 1)}"
-        return own if self.cluster.size == 1 else f"{own} on each of {self.cluster.size} workers"
-
     def scope(self) -> contextlib.AbstractContextManager:
         """Returns the context in which a model and its optimizer are made."""
         return contextlib.nullcontext() if self.strategy is None else self.strategy.scope()
@@ -90,14 +79,13 @@ class Devices:
         """
         seeds = seed_variables(model)
         if self.cluster.size > 1:
-            with self.naming_the_lost():
-                for variable in [*model.weights, *seeds, *model.optimizer.variables]:
-                    value = np.asarray(variable)
-                    wide = value.astype("int64" if value.dtype.kind in "iub" else "float32")
-                    mine = wide if self.cluster.is_chief else np.zeros_like(wide)
-                    total = self._worker_sum(mine.ravel()).numpy()  # flat: one trace for all
-                    variable.assign(total.astype(value.dtype).reshape(value.shape))
-                note = json.loads(self._broadcast_text(json.dumps(note)))
+            for variable in [*model.weights, *seeds, *model.optimizer.variables]:
+                value = np.asarray(variable)
+                wide = value.astype("int64" if value.dtype.kind in "iub" else "float32")
+                mine = wide if self.cluster.is_chief else np.zeros_like(wide)
+                total = self._worker_sum(mine.ravel()).numpy()  # flat: one trace for all
+                variable.assign(total.astype(value.dtype).reshape(value.shape))
+            note = json.loads(self._broadcast_text(json.dumps(note)))
         if self.strategy is not None and keras.backend.backend() == "tensorflow":
             for variable in seeds:
                 seed = np.asarray(variable)
@@ -110,8 +98,7 @@ class Devices:
         if self.cluster.size == 1:
             return
         checksums = [zlib.crc32(repr(value).encode()) for value in settings.values()]
-        with self.naming_the_lost():
-            everyones = self._gather(np.array(checksums, "int64"))
+        everyones = self._gather(np.array(checksums, "int64"))
         differs = everyones != everyones[0]
         if not differs.any():
             return
@@ -127,32 +114,7 @@ class Devices:
         """Returns the sum of each value over the workers; none goes on before all have called."""
         if self.cluster.size == 1:
             return list(values)
-        with self.naming_the_lost():
-            return self._worker_sum(np.array(values, "int64")).numpy().tolist()
-
-    @contextlib.contextmanager
-    def naming_the_lost(self) -> Iterator[None]:
-        """Turns the errors by which TensorFlow tells of a worker that is gone into a UserError."""
-        if self.cluster.size == 1:
-            yield
-            return
-        import tensorflow as tf
-
-        errors = tf.errors
-        signs = (errors.UnavailableError, errors.AbortedError, errors.CancelledError)
-        try:
-            yield
-        except (*signs, errors.DeadlineExceededError) as error:
-            peers = dict(enumerate(self.cluster.addresses))
-            peers.pop(self.cluster.index)
-            named = {index: f"worker {index} ({address})" for index, address in peers.items()}
-            lost = [who for index, who in named.items() if f"/task:{index} " in error.message]
-            gone = " or ".join(lost or named.values())
-            raise UserError(
-                f"Expected all {self.cluster.size} workers to go on. Received: {gone} is gone, so "
-                f"that {self.cluster} stops too. See why it went, and start all workers again by "
-                "the same command: they continue from the newest checkpoint."
-            ) from error
+        return self._worker_sum(np.array(values, "int64")).numpy().tolist()
 
     @functools.cached_property
     def _worker_sum(self) -> Callable:
@@ -184,19 +146,11 @@ class Devices:
         """Returns the chief's text."""
         mine = np.frombuffer(text.encode(), "uint8").astype("int64")
         size = int(self._gather(np.array([len(mine)], "int64"))[0, 0])
-        if not size:  # TensorFlow 2.21 crashes where it sums nothing
-            return ""
         padded = mine if self.cluster.is_chief else np.zeros(size, "int64")
         return self._worker_sum(padded).numpy().astype("uint8").tobytes().decode()
 
 
 ONE = Devices()
-
-
-def seed_variables(model: keras.Model) -> list[keras.Variable]:
-    """Returns the states of the model's random numbers."""
-    weights = {id(variable) for variable in model.weights}
-    return [variable for variable in model.variables if id(variable) not in weights]
 
 
 def choose(worker_gpu: int | None = None, environment: Mapping[str, str] = os.environ) -> Devices:
@@ -258,19 +212,8 @@ def here(worker_gpu: int | None = None) -> Devices:
 
 def described() -> str:
     """Returns what Keras computes on here, such as "tensorflow on 2 x NVIDIA H100"."""
-    backend = keras.backend.backend()
-    if backend == "jax":
-        import jax
-
-        names = [each.device_kind for each in jax.devices()]
-    else:
-        import tensorflow as tf
-
-        details = map(
-            tf.config.experimental.get_device_details, tf.config.list_physical_devices("GPU")
-        )
-        names = [each.get("device_name", "GPU") for each in details] or ["CPU"]
-    return f"{backend} on {f'{len(names)} x ' * (len(names) > 1)}{names[0]}"
+    gpus = _gpu_names() or ["CPU"]
+    return f"{keras.backend.backend()} on {f'{len(gpus)} x ' * (len(gpus) > 1)}{gpus[0]}"
 
 
 def _under_jax(worker_gpu: int | None, cluster: Cluster) -> Devices:
@@ -347,29 +290,29 @@ def found(where: Devices) -> list[Device]:
         models = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
         return [(f"{next(models, name)}, {cores} core{'s' * (cores > 1)}", process.total_memory())]
     sizes = dict(nvidia_gpus())
+    return [(name, sizes.get(name, 0)) for name in _gpu_names()[: where.local]]
+
+
+def _gpu_names() -> list[str]:
+    """Returns the GPUs that the backend finds, as their maker calls them."""
     if keras.backend.backend() != "tensorflow":
         import jax
 
-        gpus = [device.device_kind for device in jax.local_devices()]
-    else:
-        import tensorflow as tf
+        return [each.device_kind for each in jax.local_devices() if each.platform != "cpu"]
+    import tensorflow as tf
 
-        details = tf.config.experimental.get_device_details
-        physical = tf.config.list_physical_devices("GPU")
-        gpus = [details(gpu).get("device_name", gpu.name) for gpu in physical]
-    return [(name, sizes.get(name, 0)) for name in gpus[: where.local]]
+    details = tf.config.experimental.get_device_details
+    physical = tf.config.list_physical_devices("GPU")
+    return [details(gpu).get("device_name", gpu.name) for gpu in physical]
 
 
 def nvidia_gpus() -> list[Device]:
-    """Returns the GPUs that NVIDIA's driver knows, whether TensorFlow finds them or not."""
-    unnamed = [("NVIDIA GPU", 0) for _ in _DEV.glob("nvidia[0-9]*")]
-    if not shutil.which("nvidia-smi"):
-        return unnamed
+    """Returns the GPUs that nvidia-smi lists, whether the backend finds them or not."""
     query = ["nvidia-smi", "--query-gpu=name,memory.total", "--format=csv,noheader,nounits"]
     try:
         done = subprocess.run(query, capture_output=True, text=True, timeout=20, check=True)
     except (OSError, subprocess.SubprocessError):
-        return unnamed
+        return []
     rows = [line.rpartition(", ") for line in done.stdout.splitlines() if ", " in line]
     return [(name, int(mb) << 20 if mb.isdigit() else 0) for name, _, mb in rows]
 
@@ -386,14 +329,11 @@ def warnings(where: Devices, worker_gpu: int | None) -> list[str]:
     said, there, backend = [], nvidia_gpus(), keras.backend.backend()
     if there:
         hidden = os.environ.get(_VISIBLE)
-        why = (
-            _LIBRARIES[backend]
-            if hidden is None
-            else f"{_VISIBLE}={hidden!r} hides them: unset it."
-        )
+        install = f"Install CUDA's libraries: pip install '{_PACKAGES[backend]}'"
+        why = install if hidden is None else f"{_VISIBLE}={hidden!r} hides them: unset it"
         said.append(
             f"computing on the CPU: the machine has {_counted(there)}, of which {backend} finds "
-            f"none. {why}"
+            f"none. {why}."
         )
     if (worker_gpu or 1) > 1 and where.cluster.size == 1:
         said.append(
@@ -406,23 +346,6 @@ def warnings(where: Devices, worker_gpu: int | None) -> list[str]:
 def compiles(asked: bool = False) -> bool:
     """Returns whether XLA compiles the steps of a model: under JAX, or where it is `asked` to."""
     return asked or keras.backend.backend() == "jax"
-
-
-def fastest(work: Callable[[], object], repetitions: int) -> float:
-    """Returns the seconds of the fastest of some runs: other load on a machine only adds to one."""
-    seconds = []
-    for _ in range(repetitions):
-        start = time.perf_counter()
-        work()
-        seconds.append(time.perf_counter() - start)
-    return min(seconds)
-
-
-def product(size: int, dtype: str) -> Callable[[], Any]:
-    """Returns what multiplies two matrices and waits until all is computed."""
-    a = ops.ones((size, size), dtype)
-    # A part of the product on the host: it waits until all is computed.
-    return lambda: ops.convert_to_numpy(ops.cast(ops.matmul(a, a)[:1, :1], "float32"))
 
 
 def _counted(devices: Sequence[Device]) -> str:

@@ -1,15 +1,17 @@
 """The training step of the model, compiled, on all the devices of a run, and its batches."""
 
+import contextlib
 import functools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
 import keras
 import numpy as np
 
+from t2t_repro import process
 from t2t_repro.models.guarded import GuardedModel
-from t2t_repro.training.ahead import Ahead, FeatureShapes
+from t2t_repro.training.ahead import CompilePool, FeatureShapes
 from t2t_repro.training.devices import ONE, Devices
 
 Observe = Callable[[np.ndarray], None]
@@ -42,6 +44,9 @@ def for_all_shapes(
     return tf.function(function, input_signature=[signature, *more], **options)
 
 
+WHAT_TO_DO = "Lower learning_rate_constant, raise learning_rate_warmup_steps, or set clip_grad_norm"
+
+
 class NotFinite(Exception):
     """A step whose loss or gradients are not finite; nothing of it was applied."""
 
@@ -58,7 +63,7 @@ class TrainStep(Protocol):
 
 
 def step_function(
-    model: GuardedModel, devices: Devices = ONE, ahead: Ahead | None = None
+    model: GuardedModel, devices: Devices = ONE, ahead: CompilePool | None = None
 ) -> TrainStep:
     """Returns a function that trains `model` on one batch and returns its loss.
 
@@ -70,7 +75,7 @@ def step_function(
     several workers all ask or none.
 
     The loss is that of this batch before the update. Where it or a gradient is not finite the
-    function raises NotFinite, and there was no update.
+    function raises NotFinite, and there was no update; where there is no memory, a UserError.
 
     Args:
         model: built and compiled; with run_eagerly, as Keras has it, TensorFlow traces nothing.
@@ -88,7 +93,8 @@ def step_function(
         step = _on_replicas(model, devices)
 
     def run(batch: dict, observe: Observe | None = None) -> float:
-        loss, applied, squares = step(batch, observe is not None)
+        with naming_the_batch("a step", batch):
+            loss, applied, squares = step(batch, observe is not None)
         if not applied:
             raise NotFinite(loss)
         if observe is not None:
@@ -159,19 +165,16 @@ def _on_replicas(model: GuardedModel, devices: Devices) -> Compiled:
 
     def run(batch: dict, observed: bool) -> tuple[float, bool, Any]:
         function = gradients_of if model.run_eagerly else compiled(tuple(batch))
-        squares = None
-        with devices.naming_the_lost():
-            loss, shards, applied = function(batch)
-            if applied and observed:
-                squares = squares_of(shards)
-            if applied:
-                apply(shards)
+        loss, shards, applied = function(batch)
+        squares = squares_of(shards) if applied and observed else None
+        if applied:
+            apply(shards)
         return float(loss), bool(applied), squares
 
     return run
 
 
-def _under_jax(model: GuardedModel, devices: Devices, ahead: Ahead | None) -> Compiled:
+def _under_jax(model: GuardedModel, devices: Devices, ahead: CompilePool | None) -> Compiled:
     """Compiled once for each shape of a batch; several devices hold the whole state each."""
     import jax
 
@@ -231,6 +234,24 @@ def was_compiling(model: keras.Model) -> bool:
     return not any(variable.value.is_deleted() for variable in model.variables)
 
 
-def count_tokens(batch: dict) -> int:
-    """Returns the number of real target tokens of a batch."""
-    return int(np.count_nonzero(batch["targets"]))
+def shapes(batch: Mapping[str, Any]) -> str:
+    """Returns such as "inputs 31 x 128, targets 31 x 120"."""
+    sizes = {side: np.shape(value) for side, value in batch.items()}
+    return ", ".join(f"{side} {rows} x {length}" for side, (rows, length) in sizes.items())
+
+
+def naming_the_batch(
+    what: str, batch: Mapping[str, Any]
+) -> contextlib.AbstractContextManager[None]:
+    """Turns a lack of memory into a UserError that names the batch and the flags to lower.
+
+    Args:
+        what: what is done with it, such as "a step".
+        batch: that batch.
+    """
+    return process.explain_out_of_memory(
+        lambda: f"{what} on a batch of {shapes(batch)} (sentences x tokens)",
+        "Lower --hparams=batch_size=TOKENS, or max_length=TOKENS if only the longest sentences are "
+        "too much, in another --output_dir; t2t-trainer --find_batch_size finds one "
+        "that fits.",
+    )

@@ -13,7 +13,6 @@ from typing import Any
 from t2t_repro.training.state import LESS_IS_BETTER, sample_of
 
 FLAGS = "eval_early_stopping_"  # with which those of t2t-trainer begin
-_SHOWN = 5  # values in the reason
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -35,18 +34,17 @@ class EarlyStopping:
     split: str = "dev"
 
     @classmethod
-    def of_options(cls, options: Mapping[str, str], batches: int) -> "EarlyStopping | None":
+    def of_options(cls, options: Mapping[str, str]) -> "EarlyStopping | None":
         """Returns the early stopping of a run by what its run.json keeps of flags; None: none.
 
         Args:
             options: {flag: text}.
-            batches: how many steps of the run are one that the user counts.
         """
         steps = int(options.get(f"{FLAGS}steps", 0))
         if not steps:
             return None
         return cls(
-            steps=steps * batches,
+            steps=steps,
             metric=options.get(f"{FLAGS}metric", cls.metric),
             metric_delta=float(options.get(f"{FLAGS}metric_delta", cls.metric_delta)),
             split="test" if options.get("eval_use_test_set") == "True" else cls.split,
@@ -75,15 +73,13 @@ class EarlyStopping:
         start = plateau(values, self.steps, self.metric_delta, minimize=minimize)
         if start is None:
             return ""
-        since = sorted(step for step in values if step > start)
+        since = (step for step in sorted(values) if step > start)
         best = min(since, key=lambda step: _cost(values[step], minimize))
-        shown = ", ".join(f"{values[step]:.4f} at {step}" for step in since[-_SHOWN:])
-        delta = self.metric_delta
+        by = f" by {self.metric_delta:g}" if self.metric_delta else ""
         return (
-            f"{self.metric} has not got better{f' by {delta:g}' if delta else ''} for {self.steps} "
-            f"steps: it was {values[start]:.4f} at step {start}, the best since is "
-            f"{values[best]:.4f} at step {best} ({'..., ' * (len(since) > _SHOWN)}{shown}; "
-            f"--eval_early_stopping_metric_delta={delta:g})"
+            f"{self.metric} has not got better{by} for {self.steps} steps: it was "
+            f"{values[start]:.4f} at step {start}, the best since is {values[best]:.4f} at step "
+            f"{best}"
         )
 
 

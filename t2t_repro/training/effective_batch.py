@@ -3,16 +3,14 @@
 A batch of batch_size tokens holds fewer, for padding counts there. How many real ones it has is
 known of the data; so few batches as may be are gathered for an update (multistep_adam), and they
 are made smaller until both sides together have twice effective_batch_size. What was chosen is in
-the run's hparams; a run that goes on keeps it. There batches are the steps, as tensor2tensor's;
-what the user counts, train_steps, --local_eval_frequency and --eval_early_stopping_steps, are
-updates.
+the run's hparams; a run that goes on keeps it.
 """
 
 import dataclasses
+import math
 import statistics
 from typing import Any
 
-from t2t_repro.config import HParams
 from t2t_repro.data import needs, tfrecord
 from t2t_repro.data.batching import hparams_to_batching_scheme
 from t2t_repro.data.needs import DataNeeds
@@ -24,6 +22,7 @@ from t2t_repro.training.request import TrainRequest
 _LENGTH = 28  # tokens of a sentence where the data are not there to say it: WMT's, about
 _FULL = 0.9  # of batch_size is in a batch: buckets round down, and the other side is shorter
 _REAL = 0.9  # of these are no padding
+_NEAR = 0.005  # of the size that is asked for
 _ROUNDS = 5  # the tokens of a batch do not quite follow its size: sizes are rounded down
 _FAR = 0.2  # of a run that goes on on other devices
 
@@ -45,7 +44,7 @@ def choose(request: TrainRequest, replicas: int) -> TrainRequest:
         return request
     if request.run.exists():
         _check(request, replicas)
-        return _with(request, hparams, updates.batches_of_an_update(hparams))
+        return request
     if hparams.optimizer_multistep_accumulate_steps:
         raise UserError(
             "Expected effective_batch_size or optimizer_multistep_accumulate_steps, which follows "
@@ -56,67 +55,43 @@ def choose(request: TrainRequest, replicas: int) -> TrainRequest:
     tried: dict[float, int] = {}  # how far from what is wanted: batch_size
     for _ in range(_ROUNDS):
         real = replicas * _tokens(request, size)
-        gathered = gathered or updates.batches_for(wanted, real)
+        gathered = gathered or max(1, math.ceil((1 - _NEAR) * wanted / max(real, 1)))
         tried[abs(gathered * real / wanted - 1)] = size
-        if min(tried) < updates.NEAR:
+        if min(tried) < _NEAR:
             break
         size = max(1, min(hparams.batch_size, round(size * wanted / (gathered * real))))
-    size = tried[min(tried)]
-    steps = hparams.train_steps * gathered
-    several: dict[str, Any] = {
-        "optimizer": "multistep_adam",
-        "optimizer_multistep_accumulate_steps": gathered,
-    }
-    chosen = dataclasses.replace(
-        hparams, batch_size=size, train_steps=steps, **(several if gathered > 1 else {})
-    )
-    return _with(request, chosen, gathered)
+    chosen: dict[str, Any] = {"batch_size": tried[min(tried)]}
+    if gathered > 1:
+        chosen["optimizer"] = "multistep_adam"
+        chosen["optimizer_multistep_accumulate_steps"] = gathered
+    return _with(request, **chosen)
 
 
-def _with(request: TrainRequest, hparams: HParams, times: int) -> TrainRequest:
-    """Returns the request with other hparams, their steps, and `times` those of its plan."""
-    early = request.plan.early_stopping
-    if early:
-        early = dataclasses.replace(early, steps=early.steps * times)
-    return dataclasses.replace(
-        request,
-        config=dataclasses.replace(request.config, hparams=hparams),
-        plan=dataclasses.replace(
-            request.plan,
-            train_steps=hparams.train_steps,
-            local_eval_frequency=request.plan.local_eval_frequency * times,
-            early_stopping=early,
-        ),
-    )
+def _with(request: TrainRequest, **changes: Any) -> TrainRequest:
+    """Returns the request with other hparams."""
+    hparams = dataclasses.replace(request.config.hparams, **changes)
+    config = dataclasses.replace(request.config, hparams=hparams)
+    return dataclasses.replace(request, config=config)
 
 
 def _tokens(request: TrainRequest, batch_size: int) -> float:
     """Returns the tokens of a side, without padding, if a device's batches were of a size."""
-    hparams = dataclasses.replace(request.config.hparams, batch_size=batch_size)
-    config = dataclasses.replace(request.config, hparams=hparams)
-    other = dataclasses.replace(request, config=config)
+    other = _with(request, batch_size=batch_size)
     return statistics.mean(real_tokens(other, data_of(other)))
 
 
 def _check(request: TrainRequest, replicas: int) -> None:
-    """Refuses to go on with updates of quite another size.
-
-    Where the data are not there, how much of a batch is padding is not known: then what would be
-    too little without any.
-    """
+    """Refuses to go on with updates of quite another size, as far as the data are there to say."""
     hparams = request.config.hparams
+    if not data_of(request).are_there:
+        return
     wanted, batches = hparams.effective_batch_size, replicas * updates.gathered(hparams)
-    if data_of(request).are_there:
-        found, about = batches * _tokens(request, hparams.batch_size), "some"
-        is_other = abs(found / wanted - 1) > _FAR
-    else:
-        found, about = batches * hparams.batch_size, "at most"
-        is_other = found < (1 - _FAR) * wanted and not hparams.use_fixed_batch_size
-    if is_other:
+    found = batches * _tokens(request, hparams.batch_size)
+    if abs(found / wanted - 1) > _FAR:
         raise UserError(
             f"Expected as many devices as {request.run.path} was begun on: its updates are to have "
             f"{wanted:,} tokens a side (effective_batch_size). Received: {replicas}, on which they "
-            f"would have {about} {found:,.0f}. --worker_gpu says how many."
+            f"would have some {found:,.0f}. --worker_gpu says how many."
         )
 
 

@@ -13,7 +13,7 @@ from t2t_repro.models.copies import HERE
 from t2t_repro.problem import Problem
 from t2t_repro.run_directory import RunConfig
 from t2t_repro.text.encoders import PAD_ID
-from t2t_repro.training import devices, distribution, guards, metrics
+from t2t_repro.training import devices, distribution, metrics
 
 
 def evaluation_data(problem: Problem, split: str, config: RunConfig, steps: int = 0):
@@ -81,7 +81,7 @@ class Evaluator:
         """Yields `metrics.token_statistics` and the labels (B, T) of each batch; as `evaluate`."""
 
         def statistics_of(batch: dict, device: str) -> tuple[dict, np.ndarray]:
-            with guards.naming_the_batch("an evaluation", batch):
+            with distribution.naming_the_batch("an evaluation", batch):
                 return self._statistics_of(batch, device), batch["targets"]
 
         batches, devices = 0, copies.devices_of(self._statistics.model)

@@ -1,47 +1,63 @@
-"""What a run says while it trains: a line for people, metrics.jsonl for programs."""
+"""What a run reports: a line for people, metrics.jsonl for programs, events for TensorBoard.
+
+TensorBoard's files are written with its own writer. It loads TensorFlow where that is installed, so
+that a run under JAX writes none: its metrics.jsonl has the numbers.
+"""
 
 import math
+import os
+import pathlib
+import re
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TextIO
+
+import keras
+import numpy as np
+from keras import ops
 
 from t2t_repro.progress import duration
 from t2t_repro.run_directory import RunDirectory
-from t2t_repro.training.events import EventWriter
-from t2t_repro.training.request import Plan
+from t2t_repro.training import checkpoints
 from t2t_repro.training.state import BLEU_SIGNATURE, DECODED_BLEU
+
+TRAIN = "train"  # the kind whose events lie in the run directory itself
+Samples = Callable[[int, "EventWriter"], None]  # writes samples of what the model does at a step
+_SUBLAYER = re.compile(r"((?:encoder|decoder)/layer_\d+/[^/]+)/")
 
 
 class TrainingLog:
     """Reports steps and evaluations of one run.
 
     Args:
-        run: gets metrics.jsonl.
+        run: gets metrics.jsonl; None: nothing is reported, as of a worker that leaves it to the
+            chief.
         train_steps: where the run ends.
-        every: report each this many steps.
+        every: report each this many steps, and the last.
         stream: where the lines go; a terminal gets one line that is written over and over between
             reports, anything else a line per report.
-        events: called with "train" or "eval", the step and {name: value} of each report.
+        writer: gets the events; None: there are none.
     """
 
     def __init__(
         self,
-        run: RunDirectory,
+        run: RunDirectory | None,
         train_steps: int,
         every: int,
         stream: TextIO | None = None,
-        events: Callable[[str, int, dict[str, float]], None] | None = None,
+        writer: "EventWriter | None" = None,
     ):
-        self._run = run
-        self._train_steps = train_steps
-        self._every = every
-        self._stream = stream or sys.stdout
-        self._events = events or (lambda kind, step, values: None)
+        self._run, self._train_steps, self._every = run, train_steps, every
+        self._stream, self._writer = stream or sys.stdout, writer
         self._seconds = self._total_seconds = 0.0
         self._tokens = self._steps = self._total_steps = 0
         self._shown = 0.0
         self._unfinished_line = False
+
+    def is_due(self, step: int) -> bool:
+        """Whether a step is reported."""
+        return step % self._every == 0 or step == self._train_steps
 
     def step(
         self,
@@ -70,7 +86,7 @@ class TrainingLog:
             self._seconds += seconds
             self._total_seconds += seconds
         now = time.monotonic()
-        report = step % self._every == 0 or step == self._train_steps
+        report = self.is_due(step)
         overwrite = self._stream.isatty() and now - self._shown > 0.5
         if not report and not overwrite:
             return
@@ -123,11 +139,23 @@ class TrainingLog:
     def recorded(self, step: int, split: str, sample: str) -> dict[str, float]:
         """Returns what `evaluation` has recorded of these before; {} if nothing."""
         wanted = {"kind": "eval", "step": step, "split": split, "sample": sample}
-        for row in reversed(self._run.read_metrics()):
+        for row in reversed(self._run.read_metrics() if self._run else []):
             if {"sample": sample, **row}.items() >= wanted.items():  # runs of old say no sample
                 others = (*wanted, "time", BLEU_SIGNATURE)
                 return {name: float(row[name]) for name in row if name not in others}
         return {}
+
+    def restart(self, step: int) -> None:
+        """Says that the run goes on from a step: what was reported of later ones is void."""
+        if self._run is not None:
+            self._run.cut_metrics(step)
+        if self._writer is not None:
+            self._writer.restart(step)
+
+    def details(self, step: int, values: dict[str, float]) -> None:
+        """Writes what is too much for metrics.jsonl into the events."""
+        if self._writer is not None:
+            self._writer.scalars(TRAIN, step, values)
 
     def say(self, text: str) -> None:
         """Prints a line of its own."""
@@ -140,29 +168,141 @@ class TrainingLog:
             self._unfinished_line = False
 
     def _write(self, text: str, overwrite: bool) -> None:
+        if self._run is None:
+            return
         clear = "\r\x1b[K" if self._unfinished_line else ""
         print(clear + text, end="" if overwrite else "\n", file=self._stream, flush=True)
         self._unfinished_line = overwrite
 
     def _record(self, kind: str, step: int, values: dict[str, float], **labels: str) -> None:
+        if self._run is None:
+            return
         # JSON has no NaN: what is not finite is written as text.
         finite = {name: v if math.isfinite(v) else str(v) for name, v in values.items()}
         head = {"kind": kind, "step": step, "time": round(time.time(), 3)} | labels
         self._run.append_metrics(head | finite)
-        self._events(kind, step, values)
+        if self._writer is not None:
+            self._writer.scalars(kind, step, values)
 
 
-class SilentLog(TrainingLog):
-    """That of a worker which leaves the reports to the chief."""
+class EventWriter:
+    """Writes events into a folder: those of "train" and of "" into it, others into a subfolder."""
 
-    def _write(self, text: str, overwrite: bool) -> None:
-        pass
+    def __init__(self, folder: str | os.PathLike):
+        self._folder = pathlib.Path(folder)
+        self._writers: dict[str, Any] = {}
 
-    def _record(self, kind: str, step: int, values: dict[str, float], **labels: str) -> None:
-        pass
+    def scalars(
+        self, kind: str, step: int, values: Mapping[str, float], wall_time: float | None = None
+    ) -> None:
+        """Writes {name: value}, under the time `wall_time` in seconds; None: the present."""
+        from tensorboard.compat.proto.summary_pb2 import Summary
+
+        scalars = [Summary.Value(tag=k, simple_value=v) for k, v in values.items()]
+        self._add(kind, step, scalars, wall_time)
+
+    def text(self, kind: str, step: int, name: str, markdown: str) -> None:
+        """Writes text in Markdown."""
+        from tensorboard.plugins.text import metadata
+
+        self._strings(kind, step, name, [markdown], metadata.create_summary_metadata(name, ""))
+
+    def picture(self, kind: str, step: int, name: str, png: bytes) -> None:
+        """Writes a PNG."""
+        from tensorboard.plugins.image import metadata
+
+        width, height = (str(int.from_bytes(png[at : at + 4], "big")) for at in (16, 20))
+        strings = [width, height, png]
+        self._strings(kind, step, name, strings, metadata.create_summary_metadata(name, ""))
+
+    def restart(self, step: int) -> None:
+        """Tells TensorBoard that the run goes on from `step`: later events are of steps undone."""
+        from tensorboard.compat.proto.event_pb2 import Event, SessionLog
+
+        others = {path.parent.name for path in self._folder.glob("*/events.out.tfevents*")}
+        for kind in (TRAIN, *sorted(others)):
+            session = SessionLog(status=SessionLog.START)
+            event = Event(wall_time=time.time(), step=step + 1, session_log=session)
+            self._writer(kind).add_event(event)
+            self._writer(kind).flush()
+
+    def _strings(self, kind: str, step: int, name: str, strings: list, metadata: Any) -> None:
+        from tensorboard.compat.proto.summary_pb2 import Summary
+        from tensorboard.util import tensor_util
+
+        tensor = tensor_util.make_tensor_proto(np.array(strings, dtype=object))
+        self._add(kind, step, [Summary.Value(tag=name, tensor=tensor, metadata=metadata)])
+
+    def close(self) -> None:
+        """Ends the files."""
+        for writer in self._writers.values():
+            writer.close()
+        self._writers.clear()  # what is written later begins files of its own
+
+    def _add(self, kind: str, step: int, values: list, wall_time: float | None = None) -> None:
+        from tensorboard.compat.proto.event_pb2 import Event
+        from tensorboard.compat.proto.summary_pb2 import Summary
+
+        when = time.time() if wall_time is None else wall_time
+        writer = self._writer(kind)
+        writer.add_event(Event(wall_time=when, step=step, summary=Summary(value=values)))
+        writer.flush()
+
+    def _writer(self, kind: str) -> Any:
+        from tensorboard.summary.writer.event_file_writer import EventFileWriter
+
+        if kind not in self._writers:
+            where = self._folder if kind == TRAIN else self._folder / kind
+            self._writers[kind] = EventFileWriter(str(where))
+        return self._writers[kind]
 
 
-def make_log(run: RunDirectory, plan: Plan, writer: EventWriter | None = None) -> TrainingLog:
-    """Returns a log to standard output, metrics.jsonl and, if there is one, TensorBoard."""
-    events = writer.scalars if writer else None
-    return TrainingLog(run, plan.train_steps, plan.log_step_count_steps, events=events)
+def make_writer(run: RunDirectory) -> EventWriter | None:
+    """Returns the writer of a run's TensorBoard events; None under other backends than TensorFlow.
+
+    It would load TensorFlow, which may be absent there, or take the memory of a GPU.
+    """
+    return EventWriter(run.path) if keras.backend.backend() == "tensorflow" else None
+
+
+def norms(
+    model: keras.Model, gradients: np.ndarray | None = None
+) -> tuple[dict[str, float], dict[str, float]]:
+    """Returns the global norms of a model, and those of its parts.
+
+    Args:
+        model: it.
+        gradients: float32 (trainable variables,), the squared norm of the gradient of each; None:
+            not known.
+
+    Returns:
+        {"weight_norm": that of all trainable weights, "gradient_norm"}, and
+        {"weight_norm/PART": ...}, of each sublayer and of what else there is.
+    """
+    squares = {} if gradients is None else {"gradient_norm": gradients}
+    squares["weight_norm"] = _squares_of(model.trainable_variables)
+    whole = {name: float(np.sqrt(of.sum())) for name, of in squares.items()}
+    parts = {
+        f"{name}/{place}": float(np.sqrt(of[indices].sum()))
+        for name, of in squares.items()
+        for place, indices in _places(model).items()
+    }
+    return whole, parts
+
+
+def _places(model: keras.Model) -> dict[str, list[int]]:
+    """Returns which trainable variables belong to each sublayer, or to what else there is."""
+    names = {id(v): name for name, v in checkpoints.weights(model).items()}
+    places: dict[str, list[int]] = {}
+    for index, variable in enumerate(model.trainable_variables):
+        name = names[id(variable)]
+        sublayer = _SUBLAYER.match(name)
+        place = sublayer[1] if sublayer else name.partition("/")[0]
+        places.setdefault(place, []).append(index)
+    return places
+
+
+def _squares_of(variables: list) -> np.ndarray:
+    """Returns the squared norm of each variable, computed where it lies."""
+    squares = [ops.sum(ops.square(ops.cast(v, "float32"))) for v in variables]
+    return np.asarray(ops.stack(squares))

@@ -9,7 +9,10 @@ import json
 import math
 import shlex
 import statistics
+import time
 from typing import Any
+
+from keras import ops
 
 from t2t_repro.config import HParams, snake_case
 from t2t_repro.data import needs, preset, text_size
@@ -151,12 +154,15 @@ def look_ahead(request: TrainRequest, where: Devices) -> TrainingPlan | None:
 def examine(where: Devices, dtype: str) -> Machine:
     """Returns what the devices of a run are; products in `dtype` are measured for a moment."""
     size = {"CPU": 2048, "GPU": 8192}[where.kind]  # work for some 50 milliseconds
-    work = devices.product(size, dtype)
+    a = ops.ones((size, size), dtype)
     taken: list[float] = []
     for seconds in (_WARM_UP, _MEASURED):
         taken.clear()
         while len(taken) < 3 or sum(taken) < seconds:
-            taken.append(devices.fastest(work, 1))
+            start = time.perf_counter()
+            # A part of the product on the host: it waits until all is computed.
+            ops.convert_to_numpy(ops.cast(ops.matmul(a, a)[:1, :1], "float32"))
+            taken.append(time.perf_counter() - start)
     return Machine(
         devices=devices.names(where),
         memory=min((memory for _, memory in devices.found(where)), default=0),
@@ -179,7 +185,8 @@ def make(request: TrainRequest, machine: Machine) -> TrainingPlan:
     shape = effective_batch.mean_batch(request, data)
     count = parameters.count(hparams, *vocabulary).total
     flop = machine.replicas * parameters.train_step_flop(hparams, vocabulary[1], *shape)
-    seconds = _step_seconds(hparams, flop, machine)
+    batches = updates.batches_per_step(hparams)
+    seconds = batches * _step_seconds(hparams, flop, machine)
     steps = max(0, request.plan.train_steps - request.run.newest_step())
     checkpoint = 4 * count * _copies(hparams)
     real, gathered = effective_batch.real_tokens(request, data), updates.gathered(hparams)
@@ -206,7 +213,7 @@ def make(request: TrainRequest, machine: Machine) -> TrainingPlan:
             machine.sharing * (checkpoint + 4 * count + held) + _PROCESS * (machine.kind == "CPU")
         ),
         steps=steps,
-        flop=flop,
+        flop=batches * flop,
         step_seconds=seconds,
         checkpoint=checkpoint,
         checkpoints=_kept(request, steps * seconds / 3600),
@@ -275,7 +282,7 @@ def span(hours: float) -> str:
 
 
 def _step_seconds(hparams: HParams, flop: float, machine: Machine) -> float:
-    """Returns the seconds of a step that takes `flop` operations on all devices of a machine."""
+    """Returns the seconds of a batch that takes `flop` operations on all devices of a machine."""
     of_each = flop * machine.sharing / machine.replicas / machine.rate
     if machine.kind == "GPU":
         layers = hparams.encoder_layers + hparams.decoder_layers

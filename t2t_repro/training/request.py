@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from t2t_repro.training.best import KeepBest
     from t2t_repro.training.early_stopping import EarlyStopping
-    from t2t_repro.training.summaries import Samples
+    from t2t_repro.training.log import Samples
 
 SCHEDULES = ("continuous_train_and_eval", "train_and_evaluate", "train", "evaluate")
 

@@ -20,7 +20,6 @@ DECODED_BLEU = "bleu"  # the metric that is decoded; all others are teacher-forc
 DECODED_OF = f"; {DECODED_BLEU} of "  # in an evaluation's sample: what follows is decoded
 BLEU_SIGNATURE = "bleu_signature"  # beside it in metrics.jsonl: how sacreBLEU computed it
 LESS_IS_BETTER = ("loss", "edit_distance")  # the metrics; of all others more is better
-_LARGEST = 2**63 - 1
 
 
 class CorruptCheckpoint(UserError):
@@ -44,11 +43,6 @@ class State:
     batches: int = 0
     averaged: tuple[int, ...] = ()
     extra: dict[str, Any] = dataclasses.field(default_factory=dict)
-
-    def __post_init__(self):
-        for name, value in (("step", self.step), ("batches", self.batches)):
-            if not 0 <= value <= _LARGEST:
-                raise UserError(f"Expected 0 <= {name} < 2^63. Received: {value}.")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

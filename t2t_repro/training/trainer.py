@@ -1,44 +1,336 @@
-"""The training loop: step, report, save, evaluate, until `train_steps`; continues where it stopped.
+"""A training run, read from top to bottom: devices, set-up, resume, steps, evaluation, end.
 
-It makes the model's own step, as Model.fit does, in a loop of its own: fit reports the loss
-averaged over an epoch where T2T reports the step's, and hands its callbacks no batch, which the
-token rate and the message about a bad batch need.
+`run` does what a request asks for. `train` makes of it a model, its data and what is beside them,
+and begins the run directory; a `Trainer` makes the steps; an `Evaluation` follows its checkpoints.
+
+The loop makes the model's own step, as Model.fit does: fit reports the loss averaged over an epoch
+where T2T reports the step's, and hands its callbacks no batch, which the token rate and the message
+about a bad batch need.
 """
 
 import contextlib
-import functools
+import dataclasses
+import json
+import math
+import os
+import pathlib
 import signal
+import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+import keras
 import numpy as np
 
-from t2t_repro import process
-from t2t_repro.errors import Interrupted, UserError
+from t2t_repro import process, progress, schema
+from t2t_repro.data.batching import MOST_SHAPES
+from t2t_repro.errors import Interrupted, UserError, changes
+from t2t_repro.files import write_text_atomic
+from t2t_repro.models.build import model_for
 from t2t_repro.models.guarded import GuardedModel
-from t2t_repro.problem import Split
-from t2t_repro.run_directory import RunDirectory
+from t2t_repro.problem import Problem, Split
+from t2t_repro.run_directory import TRAINING_DATA, WARM_START, RunConfig, RunDirectory
 from t2t_repro.training import (
     ahead,
     checkpoints,
+    devices,
     distribution,
-    events,
-    guards,
-    model_state,
-    moving_average,
+    effective_batch,
+    optimizers,
+    plan,
+    updates,
+    warm_start,
 )
 from t2t_repro.training.devices import ONE, Devices
-from t2t_repro.training.log import TrainingLog, make_log
-from t2t_repro.training.request import Plan
-from t2t_repro.training.saving import PERMANENT, NoSaver, Saver
-from t2t_repro.training.summaries import Summaries
+from t2t_repro.training.evaluation import Evaluator, evaluation_data, evaluation_sample
+from t2t_repro.training.log import TrainingLog, make_writer, norms
+from t2t_repro.training.plan import TrainingPlan
+from t2t_repro.training.request import Plan, TrainRequest
+from t2t_repro.training.state import DECODED_BLEU, DECODED_OF
 
+# Called with the step, while its checkpoint is being written, and a function that waits until it is
+# whole; returns {metric: value}, and reports them by itself.
 Evaluate = Callable[[int, Callable[[], None]], dict[str, float]]
-_EVALUATE = "evaluate"  # in a state's `extra`: an evaluation belongs to this checkpoint
+Hook = tuple[int, Callable[[int], None]]  # call the second with the step, at multiples of the first
+
+# In the `extra` of a checkpoint's state:
+_EVALUATE = "evaluate"  # an evaluation belongs to this checkpoint
 _NOT_FINITE = "nonfinite_steps"  # how many steps were left out since the run began
-_PADDING = "padding"  # what `Summaries` has counted since the last report
+_PADDING = "padding"  # the places and the tokens of the batches since the last report
 _SECONDS = "seconds"  # how long the run has trained, all its processes together
+
+_REPLICAS = "replicas"
+# What the batches of a split follow from, beside hparams and devices.
+_SAME_DATA = ("examples", "too_short", "too_long", "inputs_tokens", "targets_tokens")
+
+
+def run(request: TrainRequest) -> dict[str, float]:
+    """Does what is asked on the devices that are asked for; returns the last evaluation.
+
+    It must come before anything else of TensorFlow or JAX.
+
+    Raises:
+        UserError: as `train`, `evaluate`, `devices.choose` and `plan.look_ahead`.
+    """
+    evaluates = request.schedule == "evaluate"
+    where = (devices.here if evaluates else devices.choose)(request.worker_gpu)
+    for warning in devices.warnings(where, request.worker_gpu):
+        progress.on_stderr(f"Warning: {warning}")
+    found, asked = None, request
+    if not evaluates:
+        request = effective_batch.choose(asked, where.replicas)
+        if request.foresight:
+            found = plan.look_ahead(request, where)
+            if request.foresight.plan:
+                return {}
+        elif where.cluster.is_chief:
+            print(f"Training on {devices.names(where)}.", flush=True)
+    if request.generate:
+        if where.cluster.size > 1:
+            raise UserError(
+                "Expected the data to be there before several workers train on them. Received: "
+                "--generate_data. Make them by t2t-datagen, once for a folder that all share, else "
+                "on every host."
+            )
+        request.generate()
+        if not evaluates:  # of data that were not there before
+            request = effective_batch.choose(asked, where.replicas)
+            if found:
+                found = dataclasses.replace(plan.make(request, found.machine), data=found.data)
+    return evaluate(request, where) if evaluates else train(request, where, found)
+
+
+def build_model(config: RunConfig, problem: Problem) -> keras.Model:
+    """Returns a run's Transformer, compiled with its optimizer; the seed decides the weights."""
+    keras.utils.set_random_seed(config.random_seed)
+    model = model_for(problem, config.hparams, config.data_dir)
+    optimizer = optimizers.from_hparams(config.hparams)
+    model.compile(optimizer=optimizer, jit_compile=devices.compiles(config.xla_compile))
+    return model
+
+
+def evaluate(request: TrainRequest, where: Devices = ONE) -> dict[str, float]:
+    """Evaluates the newest checkpoint of a run; returns what it found."""
+    with where.scope():
+        model = build_model(request.config, request.problem)
+    state = checkpoints.load_weights(model, request.run.path)
+    log = TrainingLog(request.run, state.step, 1, writer=make_writer(request.run))
+    evaluator = Evaluator(model, request.problem.eval_metrics())
+    return Evaluation(request, model, log, evaluator)(state.step, again=True)
+
+
+def train(
+    request: TrainRequest, where: Devices = ONE, found: TrainingPlan | None = None
+) -> dict[str, float]:
+    """Trains to the end, and evaluates each checkpoint unless the schedule is "train".
+
+    Args:
+        request: what to train.
+        where: the devices to compute on. Of several workers the chief alone writes and evaluates.
+        found: what a new run will take, which is written into it; None: nothing is.
+
+    Returns:
+        The last evaluation; {}: there was none.
+    """
+    run, config, problem = request.run, request.config, request.problem
+    is_chief = where.cluster.is_chief
+    with where.scope():
+        model = build_model(config, problem)
+        model.optimizer.build(model.trainable_variables)
+    writer = make_writer(run) if is_chief else None
+    steps, every = request.plan.train_steps, request.plan.log_step_count_steps
+    log = TrainingLog(run if is_chief else None, steps, every, writer=writer)
+    _training_data(request, where, 0, most_shapes=0)  # what is wrong with them shows now
+    evaluator = Evaluator(model, problem.eval_metrics())
+    evaluation, taken = None, None
+    hooks: list[Hook] = []
+    if is_chief and request.schedule != "train":
+        evaluation = Evaluation(request, model, log, evaluator)
+        decodes = hasattr(model, "decode_step")  # a model of the user's need not
+        if request.make_samples and request.samples_every and writer and decodes:
+            write = request.make_samples(model, request.eval_split)
+            hooks.append((request.samples_every, lambda step: write(step, writer)))
+    if is_chief:
+        taken = _warm_start(request, model, log)
+    if config.hparams.freeze:
+        trained = sum(math.prod(variable.shape) for variable in model.trainable_weights)
+        frozen = sum(math.prod(variable.shape) for variable in model.weights) - trained
+        parts = " and ".join(model.hparams.frozen)
+        log.say(f"{trained:,} parameters are trained, {frozen:,} are frozen: {parts}.")
+    with run.locked() if is_chief else contextlib.nullcontext():
+        _begin(request, where, found, log)
+        if taken:
+            taken.write(run)
+        Trainer(
+            model,
+            lambda start: _training_data(request, where, start),
+            run,
+            request.plan,
+            log=log,
+            evaluate=evaluation,
+            split=request.eval_split,
+            sample=evaluation.sample if evaluation else "",
+            plain_loss=evaluator.loss if writer else None,
+            hooks=hooks,
+            encoders=problem.feature_encoders(config.data_dir),
+            devices=where,
+            batches_per_step=updates.batches_per_step(config.hparams),
+        ).train()
+        if evaluation and not evaluation.results:
+            evaluation(checkpoints.load_weights(model, run.path).step)
+        where.all_reduce([0])  # the others wait for the chief's last evaluation
+    return evaluation.results if evaluation else {}
+
+
+def _training_data(
+    request: TrainRequest, where: Devices, start: int, most_shapes: int = MOST_SHAPES
+) -> Any:
+    """Returns the endless batches of this worker without the first `start`."""
+    from t2t_repro.data.pipeline import make_dataset
+
+    config = request.config
+    if not config.xla_compile and keras.backend.backend() == "tensorflow":
+        most_shapes = 0  # a step is compiled once, for all
+    return make_dataset(
+        request.problem,
+        Split.TRAIN,
+        config.hparams,
+        config.data_dir,
+        training=True,
+        seed=config.random_seed,
+        num_shards=where.cluster.size,
+        shard_index=where.cluster.index,
+        replicas=where.local,
+        start=start,
+        most_shapes=most_shapes,
+    )
+
+
+def _warm_start(
+    request: TrainRequest, model: keras.Model, log: TrainingLog
+) -> warm_start.WarmStart | None:
+    """Begins a run that has no checkpoint with the weights of another; None: none is named."""
+    if not request.warm_start_from or checkpoints.latest(request.run.checkpoints_dir):
+        return None
+    where = request.problem, request.config.data_dir
+    taken = warm_start.begin(model, *where, request.warm_start_from, request.warm_start_partial)
+    log.say(f"{taken} See {WARM_START}.")
+    return taken
+
+
+def _begin(
+    request: TrainRequest, where: Devices, found: TrainingPlan | None, log: TrainingLog
+) -> None:
+    """Begins the run directory, once all workers have said that they are about the same."""
+    from t2t_repro.data.pipeline import describe
+
+    run, config, problem, replicas = request.run, request.config, request.problem, where.replicas
+    hparams, data_dir = config.hparams, config.data_dir
+    data = describe(problem, Split.TRAIN, hparams, data_dir, training=True, replicas=replicas)
+    where.check_alike(
+        {
+            "hparams": hparams.to_json(),
+            "problem": config.problem,
+            "random_seed": config.random_seed,
+            "worker_gpu": where.local,
+            **vars(request.plan),
+            "data": data,
+        }
+    )
+    if not where.cluster.is_chief:
+        return
+    _check_same_data(run, data, replicas, log)
+    vocabularies = [os.path.join(data_dir, name) for name in problem.vocab_files(data_dir)]
+    run.begin(config, request.command, vocabularies)
+    if found:
+        plan.write(run, found)
+    unit = "sentences" if hparams.use_fixed_batch_size else "tokens, padding included,"
+    log.say(
+        f"{data.kept:,} examples of {data.examples:,} ({data.too_long:,} too long, "
+        f"{data.too_short:,} too short), {data.targets_tokens:,} target tokens, "
+        f"{data.padding:.1%} padding, {data.batches:,.1f} batches an epoch; a batch of "
+        f"{hparams.batch_size:,} {unit} x {replicas} "
+        f"replica{'s' * (replicas > 1)} (the paper's: 25,000 target tokens)"
+    )
+    file = run.path / TRAINING_DATA
+    if not file.exists() or run.newest_step() < request.plan.train_steps:
+        values = {"kept": data.kept, **dataclasses.asdict(data), _REPLICAS: replicas}
+        write_text_atomic(file, json.dumps(values, indent=1) + "\n")
+
+
+def _check_same_data(run: RunDirectory, data: Any, replicas: int, log: TrainingLog) -> None:
+    """Refuses to go on with other data, and says where a batch is for another number of devices."""
+    file = run.path / TRAINING_DATA
+    if not run.newest_step() or not file.is_file():
+        return
+    kept = schema.read(file, dict[str, int | float], "Delete it.")
+    known = {name: kept[name] for name in _SAME_DATA if name in kept}
+    if differs := changes(known, dataclasses.asdict(data)):
+        raise UserError(
+            f"Expected the training data that {run.path} was trained on. Received: others: "
+            f"{'; '.join(differs)}. Give the --data_dir of those, or begin a new run on these with "
+            f"--warm_start_from={run.path}."
+        )
+    before = kept.get(_REPLICAS) or replicas
+    if before != replicas:
+        log.say(
+            f"Warning: the run was trained on {before} replica{'s' * (before > 1)}, now on "
+            f"{replicas}: a batch is {replicas / before:.3g} times as large, and the run is no "
+            "longer the one that it would have been. On as many as before it goes on as before."
+        )
+
+
+class Evaluation:
+    """What a run evaluates: a part of a split, and sentences that it decodes.
+
+    Args:
+        request: says which.
+        model: is evaluated as it stands.
+        log: reports it.
+        evaluator: of the same model, with the problem's metrics.
+
+    Attributes:
+        sample: in words, which part of the split, and what is decoded.
+        results: the last ones.
+    """
+
+    def __init__(
+        self, request: TrainRequest, model: keras.Model, log: TrainingLog, evaluator: Evaluator
+    ):
+        where = request.problem, request.eval_split, request.config, request.eval_steps
+        self._split, self._log, self._evaluator = request.eval_split, log, evaluator
+        self._data = evaluation_data(*where)  # opened once: files made anew change nothing
+        self.sample = evaluation_sample(*where)
+        self.results: dict[str, float] = {}
+        self._bleu = request.make_bleu and request.make_bleu(model, request.eval_split)
+        if self._bleu:
+            log.say(f"{DECODED_BLEU} is sacreBLEU of {self._bleu.sample}: {self._bleu.signature}")
+            self.sample += f"{DECODED_OF}{self._bleu.sample}"
+
+    def __call__(
+        self, step: int, wait: Callable[[], None] = lambda: None, again: bool = False
+    ) -> dict[str, float]:
+        """Evaluates the model, waits, reports and returns the metrics.
+
+        What metrics.jsonl has already is not evaluated unless `again`, and never written twice.
+        """
+        started = time.monotonic()
+        known = self._log.recorded(step, self._split, self.sample)
+        self.results = known
+        if again or not known:
+            self.results = self._evaluator.evaluate(self._data)
+            if self._bleu:
+                self.results[DECODED_BLEU] = self._bleu.score()
+        seconds = time.monotonic() - started
+        wait()
+        self._log.evaluation(
+            *(step, self.results, self._split, seconds),
+            sample=self.sample,
+            signature=self._bleu.signature if self._bleu else "",
+            record=str(self.results) != str(known),  # as text nan is nan
+        )
+        return self.results
 
 
 class Trainer:
@@ -50,15 +342,16 @@ class Trainer:
             tf.data.Dataset of {"inputs", "targets"} that is the same at every start.
         run: gets checkpoints and metrics.
         plan: how long to train, and when to save and evaluate.
-        log: how to report; None: as `plan` says, to standard output.
-        evaluate: called with the step, while its checkpoint is being written, and a function that
-            waits until it is whole. Returns {metric: value}, and reports them by itself.
+        log: how to report; None: as `plan` says, to standard output, metrics.jsonl and TensorBoard.
+        evaluate: see `Evaluate`; None: nothing is evaluated.
         split: what `evaluate` evaluates.
         sample: which part of it, and what is decoded, in words, as in metrics.jsonl.
+        plain_loss: of a batch, without dropout and label smoothing, for reports; None: is not
+            reported.
+        hooks: called between two steps, while the model has its moving averages.
         encoders: of "inputs" and "targets", for what is written of a bad batch; None: ids alone.
         devices: what `devices.choose` returned. Of several workers the chief alone writes.
-        summaries: what to report beside the loss; None: norms and padding, to metrics.jsonl and
-            TensorBoard.
+        batches_per_step: more than one of an optimizer that gathers so many for an update.
     """
 
     def __init__(
@@ -72,23 +365,25 @@ class Trainer:
         evaluate: Evaluate | None = None,
         split: str = Split.EVAL,
         sample: str = "all",
+        plain_loss: Callable[[dict], float] | None = None,
+        hooks: Sequence[Hook] = (),
         encoders: Mapping[str, Any] | None = None,
         devices: Devices = ONE,
-        summaries: Summaries | None = None,
+        batches_per_step: int = 1,
     ):
-        writer = None if log or summaries else events.make_writer(run)
-        every, last = plan.log_step_count_steps, plan.train_steps
         self._model, self._make_dataset, self._run, self._plan = model, make_dataset, run, plan
-        self._log = log or make_log(run, plan, writer)
-        self._evaluate, self._encoders, self._devices = evaluate, encoders, devices
-        self._summaries = summaries or Summaries(model, every, last, writer=writer)
-        self._evaluated = {"split": split, "sample": sample}
-        self._is_chief = devices.cluster.is_chief
-        self._saver = Saver(run.checkpoints_dir, plan.keep_checkpoint_max)
-        if not self._is_chief:
-            self._saver = NoSaver()
+        every, last = plan.log_step_count_steps, plan.train_steps
+        self._log = log or TrainingLog(run, last, every, writer=make_writer(run))
+        self._evaluate, self._evaluated = evaluate, {"split": split, "sample": sample}
+        self._plain_loss, self._hooks, self._encoders = plain_loss, hooks, encoders
+        self._devices, self._is_chief = devices, devices.cluster.is_chief
+        self._batches_per_step = batches_per_step
+        folder = run.checkpoints_dir if self._is_chief else None
+        self._saver = checkpoints.Saver(folder, plan.keep_checkpoint_max)
         self._state = checkpoints.State(step=0)  # that of the newest checkpoint
         self._step = self._batches = self._left_out = 0
+        self._cells = self._tokens = 0  # of the batches since the last report
+        self._squares = np.zeros(len(model.trainable_variables))  # of the gradients, see `norms`
         self._began = self._saved_at = time.monotonic()
 
     def train(self) -> checkpoints.State:
@@ -100,108 +395,92 @@ class Trainer:
             Interrupted: on a signal, inside `process.handle_signals`. The step that ran is saved.
             OSError: if a checkpoint could not be written; the earlier ones are whole.
         """
-        self._begin()
-        plan, log, saver = self._plan, self._log, self._saver
+        self._resume()
+        log, saver, last = self._log, self._saver, self._plan.train_steps
         # Until the last checkpoint is whole, a signal waits; but not while nothing is to be saved.
         with contextlib.closing(log), process.defer_signals(), contextlib.closing(saver):
             self._finish_evaluation()
             reason = self._reason_to_stop() if self._is_chief else ""
             (stop,) = self._devices.all_reduce([bool(reason)])
-            done = self._step >= plan.train_steps
+            done = self._step >= last
             if done or stop:
                 ended = "the run is at" if done else "it stopped early at"
                 why = "" if done else f": {reason}. --eval_early_stopping_steps=0 trains on"
-                log.say(f"Nothing to train: {ended} step {self._step} of {plan.train_steps}{why}.")
+                log.say(f"Nothing to train: {ended} step {self._step} of {last}{why}.")
                 return self._state
             with process.deliver_signals():
                 dataset = self._make_dataset(self._batches)
-            left = plan.train_steps - self._step
+            left = (last - self._step) * self._batches_per_step
             with ahead.of(dataset, self._devices, left, log.say) as programs:
                 train_step = distribution.step_function(self._model, self._devices, programs)
                 self._saved_at = time.monotonic()
                 batches = distribution.batches(dataset)
-                while self._step < plan.train_steps and not stop:
-                    started = time.monotonic()
-                    batch = self._next(batches)
-                    loss = self._loss_of(train_step, batch)
-                    if loss is None:
-                        self._after_left_out()
-                    else:
-                        stop = self._after_step(batch, loss, started)
+                while self._step < last and not stop:
+                    stop = self._make_step(train_step, batches)
             saver.wait()
         return self._state
 
-    def _begin(self) -> None:
+    # --- resume
+
+    def _resume(self) -> None:
         """Puts the model and this worker where the newest checkpoint of the chief stands."""
         state = self._state
         if self._is_chief:
-            state = resume(self._model, self._run, self._log)
-            self._summaries.restart(state.step, state.extra.get(_PADDING, (0, 0)))
+            state = self._restore()
+            self._log.restart(state.step)
         note = {"step": state.step, "batches": state.batches, "extra": state.extra}
         self._state = state = checkpoints.State(**self._devices.broadcast(self._model, note))
         self._step, self._batches = state.step, state.batches
         self._left_out = state.extra.get(_NOT_FINITE, 0)
+        self._cells, self._tokens = state.extra.get(_PADDING, (0, 0))
         self._began = time.monotonic() - state.extra.get(_SECONDS, 0.0)
 
-    def _next(self, batches) -> dict:
-        """Returns the next batch."""
-        batch = next(batches, None)
-        if batch is None:
-            raise UserError(
-                f"Expected training data without end. Received: {self._batches} batches. Make the "
-                "dataset with training=True, or repeat it."
-            )
-        self._batches += 1
-        return batch
+    def _restore(self) -> checkpoints.State:
+        """Restores the newest whole checkpoint; State(step=0) if there is none."""
+        newest = checkpoints.newest_whole(self._run.checkpoints_dir, self._log.say)
+        if newest is None:
+            return checkpoints.State(step=0)
+        state = checkpoints.restore(self._model, newest)
+        self._log.say(f"Continuing from {newest} (step {state.step}).")
+        return state
 
-    def _loss_of(self, train_step: distribution.TrainStep, batch: dict) -> float | None:
-        """Makes a step; returns its loss, None where it was not finite and is left out."""
-        step = self._step + 1
-        try:
-            with guards.naming_the_batch(f"step {step}", batch):
-                loss = train_step(batch, self._summaries.observer(step))
-        except distribution.NotFinite as error:
-            self._left_out += 1
-            file: Any = "see the chief's"
-            if self._is_chief:
-                bad: dict[str, Any] = {"number": self._batches, "step": step, "loss": error.loss}
-                file = guards.write_batch(self._run, batch, **bad, encoders=self._encoders)
-            said = f"{error} at step {step}, on a batch of {guards.shapes(batch)} ({file})"
-            most = self._plan.max_nonfinite_steps
-            if self._left_out > most:
-                raise UserError(_not_finite(said, self._left_out, self._run)) from error
-            self._log.say(f"Left out a batch, {self._left_out} of {most}: {said}.")
-            return None
-        except UserError:
-            raise
-        except Exception as error:
-            # A terminal's signal goes to XLA's compiler as well, which is another process.
-            signum = process.received_signal()
-            if not signum or not distribution.was_compiling(self._model):
-                raise
-            self._batches -= 1  # it is still to come
-            if self._step > self._state.step:
-                self._save(evaluate=False)
-            self._saver.wait()
-            raise Interrupted(signum, self._where() if self._step else "") from error
-        self._step = step
-        return loss
+    # --- steps
 
-    def _after_step(self, batch: dict, loss: float, started: float) -> bool:
-        """Reports a step, and saves and evaluates where that is due; returns whether to stop."""
-        step, summaries = self._step, self._summaries
+    def _make_step(self, train_step: distribution.TrainStep, batches: Iterator[dict]) -> bool:
+        """Makes a step, reports it, saves and evaluates where that is due; whether to stop then."""
+        started = time.monotonic()
+        losses: list[float] = []
+        tokens = 0
+        while len(losses) < self._batches_per_step:
+            if (batch := next(batches, None)) is None:
+                raise UserError(
+                    f"Expected training data without end. Received: {self._batches} batches. Make "
+                    "the dataset with training=True, or repeat it."
+                )
+            self._batches += 1
+            loss = self._loss_of(train_step, batch, len(losses))
+            if loss is not None:
+                losses.append(loss)
+                tokens += self._count(batch)
+            elif not losses:  # where no step was made since the last save, the batch comes again
+                signum = process.received_signal()
+                if self._devices.all_reduce([signum > 0])[0]:
+                    self._end_at(signum or signal.SIGTERM)
+        self._step += 1
         # What all workers must agree on. The chief's clock decides what is due by time.
-        received = process.received_signal()
-        own = [distribution.count_tokens(batch), received > 0, self._is_due() and self._is_chief]
+        signum = process.received_signal()
+        own = [tokens, signum > 0, self._is_due() and self._is_chief]
         tokens, signalled, due = self._devices.all_reduce(own)
-        signum = received or (signal.SIGTERM if signalled else 0)
-        seconds = time.monotonic() - started
-        summaries.count(batch)
+        signum = signum or (signal.SIGTERM if signalled else 0)
         self._log.step(
-            *(step, loss, tokens, seconds, lambda: np.asarray(self._model.optimizer.learning_rate)),
-            more=functools.partial(summaries.values, step, batch),
+            *(self._step, statistics.fmean(losses), tokens, time.monotonic() - started),
+            learning_rate=lambda: np.asarray(self._model.optimizer.learning_rate),
+            more=lambda: self._details(batch),
         )
-        summaries.sample(step)
+        for every, call in self._hooks:
+            if self._step % every == 0:
+                with checkpoints.averaged(self._model):
+                    call(self._step)
         self._saver.check()
         if not due and not signum:
             return False
@@ -211,23 +490,97 @@ class Trainer:
         reason = self._reason_to_stop() if self._finish_evaluation() else ""
         if self._plan.early_stopping is None or not self._devices.all_reduce([bool(reason)])[0]:
             return False
-        self._log.say(f"Stopping early at step {step}: {reason}.")
+        self._log.say(f"Stopping early at step {self._step}: {reason}.")
         return True
 
-    def _after_left_out(self) -> None:
-        """Ends at a signal; where no step was made since the last save, the batch comes again."""
-        received = process.received_signal()
-        (signalled,) = self._devices.all_reduce([received > 0])
-        if signalled:
-            self._end_at(received or signal.SIGTERM)
+    def _count(self, batch: dict) -> int:
+        """Counts a batch in for the share of padding; returns its real target tokens."""
+        tokens = {side: int(np.count_nonzero(batch[side])) for side in ("inputs", "targets")}
+        self._cells += sum(int(np.size(batch[side])) for side in tokens)
+        self._tokens += sum(tokens.values())
+        return tokens["targets"]
 
-    def _end_at(self, signum: int) -> None:
-        """Saves the last step, unless it is saved, and raises Interrupted."""
-        if self._step > self._state.step:
-            self._save(evaluate=False)
-        self._saver.wait()
-        self._devices.all_reduce([0])  # no worker leaves before the chief has saved
-        raise Interrupted(signum, self._where() if self._step else "")
+    def _loss_of(
+        self, train_step: distribution.TrainStep, batch: dict, before: int
+    ) -> float | None:
+        """Trains on a batch, `before` which its step has had so many.
+
+        Returns:
+            Its loss; None: it, or a gradient, was not finite, and the batch is left out.
+        """
+        step = self._step + 1
+        try:
+            observed = before + 1 == self._batches_per_step and self._log.is_due(step)
+            return train_step(batch, self._observe if observed else None)
+        except distribution.NotFinite as error:
+            self._left_out += 1
+            file = self._write_bad(batch, error.loss) if self._is_chief else "see the chief's"
+            said = f"{error} at step {step}, on a batch of {distribution.shapes(batch)} ({file})"
+            most = self._plan.max_nonfinite_steps
+            if self._left_out > most:
+                newest = checkpoints.latest(self._run.checkpoints_dir)
+                kept = f"the newest checkpoint is {newest}" if newest else "there is no checkpoint"
+                raise UserError(
+                    f"Expected a finite loss and gradients. Received: {said}; {kept}. "
+                    f"{distribution.WHAT_TO_DO}; --max_nonfinite_steps={self._left_out} leaves it "
+                    "out."
+                ) from error
+            self._log.say(f"Left out a batch, {self._left_out} of {most}: {said}.")
+            return None
+        except UserError:
+            raise
+        except Exception:
+            # A terminal's signal goes to XLA's compiler as well, which is another process.
+            signalled = process.received_signal() and not before
+            if not signalled or not distribution.was_compiling(self._model):
+                raise
+            self._batches -= 1  # it is still to come
+            self._end_at(process.received_signal())
+            raise
+
+    def _write_bad(self, batch: Mapping[str, Any], loss: float) -> pathlib.Path:
+        """Writes a batch whose loss or gradients are not finite into the run, and its text."""
+        ids = {side: np.asarray(value).tolist() for side, value in batch.items()}
+        examples: list[dict[str, Any]] = []
+        for sides in zip(*ids.values(), strict=True):
+            example: dict[str, Any] = dict(zip(ids, sides, strict=True))
+            for side, encoder in (self._encoders or {}).items():
+                example[f"{side}_text"] = encoder.decode([i for i in example[side] if i > 1])
+            examples.append(example)
+        content = {
+            "step": self._step + 1,
+            "batch": self._batches,
+            "loss": loss if math.isfinite(loss) else str(loss),
+            "shapes": distribution.shapes(batch),
+            "examples": examples,
+        }
+        path = self._run.path / "nonfinite" / f"batch-{self._batches}.json"
+        write_text_atomic(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+        return path
+
+    # --- report
+
+    def _observe(self, squares: np.ndarray) -> None:
+        self._squares = squares
+
+    def _details(self, batch: dict) -> dict[str, float]:
+        """Returns what is reported beside the loss, and gives the log the norms of each part.
+
+        Returns:
+            gradient_norm: the global norm of the step's gradients, before they are clipped.
+            weight_norm: that of all trainable weights after the step.
+            padding: the share of padding in the batches since the last report.
+            plain_loss: that of the step's batch after the step.
+        """
+        values, parts = norms(self._model, self._squares)
+        values["padding"] = 1.0 - self._tokens / max(self._cells, 1)
+        self._cells = self._tokens = 0
+        if self._plain_loss is not None:
+            values["plain_loss"] = self._plain_loss(batch)
+        self._log.details(self._step, parts)
+        return values
+
+    # --- save
 
     def _is_due(self) -> bool:
         """Whether to save and evaluate after this step."""
@@ -245,13 +598,15 @@ class Trainer:
         extra = {
             **({_NOT_FINITE: self._left_out} if self._left_out else {}),
             _SECONDS: seconds,
-            _PADDING: self._summaries.counted(),
+            _PADDING: [self._cells, self._tokens],
             _EVALUATE: evaluate and self._evaluate is not None,
-            PERMANENT: seconds // each > before // each,
+            checkpoints.PERMANENT: seconds // each > before // each,
         }
         self._state = checkpoints.State(step=self._step, batches=self._batches, extra=extra)
         self._saver.save(self._model, self._state)
         self._saved_at = time.monotonic()
+
+    # --- evaluate
 
     def _finish_evaluation(self) -> bool:
         """Evaluates the newest checkpoint if that is due and was not done; returns whether it is.
@@ -261,29 +616,33 @@ class Trainer:
         step = self._state.step
         if self._evaluate is None or not self._state.extra.get(_EVALUATE):
             return False
-        wanted = {"kind": "eval", "step": step, **self._evaluated}
-        judges = (self._plan.keep_best, self._plan.early_stopping)
-        needed = {judge.metric for judge in judges if judge}
-        # Runs of old say no sample.
-        rows = [{"sample": wanted["sample"], **row} for row in self._run.read_metrics()]
-        done = [row for row in rows if row.items() >= wanted.items() and row.keys() >= needed]
+        done = self._log.recorded(step, **self._evaluated)
         try:
-            with process.deliver_signals(), moving_average.in_place(self._model):
-                values = done[-1] if done else self._evaluate(step, self._saver.wait)
+            with process.deliver_signals(), checkpoints.averaged(self._model):
+                values = done or self._evaluate(step, self._saver.wait)
         except Interrupted as stop:
             self._saver.wait()
             raise Interrupted(stop.signum, self._where()) from None
         self._saver.wait()
-        best, say = self._plan.keep_best, self._log.say
-        if best and best.add(self._run, step, values, **self._evaluated, say=say) and not done:
-            say(f"Among the best by {best.metric}: {best.directory(self._run).path}")
+        best = self._plan.keep_best
+        if best and best.add(self._run, step, values, **self._evaluated) and not done:
+            self._log.say(f"Among the best by {best.metric}: {best.directory(self._run).path}")
         return True
 
     def _reason_to_stop(self) -> str:
         """Returns why the evaluations so far end the run; "": they do not."""
         early = self._plan.early_stopping
-        sample = self._evaluated["sample"]
-        return early.reason(self._run.read_metrics(), sample) if early else ""
+        return early.reason(self._run.read_metrics(), self._evaluated["sample"]) if early else ""
+
+    # --- end
+
+    def _end_at(self, signum: int) -> None:
+        """Saves the last step, unless it is saved, and raises Interrupted."""
+        if self._step > self._state.step:
+            self._save(evaluate=False)
+        self._saver.wait()
+        self._devices.all_reduce([0])  # no worker leaves before the chief has saved
+        raise Interrupted(signum, self._where() if self._step else "")
 
     def _where(self) -> str:
         """Returns where the run stands, for the message of a signal."""
@@ -291,41 +650,3 @@ class Trainer:
         if not self._is_chief:
             return f" at step {step}, saved by the chief"
         return f" at step {step}, saved as {self._run.checkpoints_dir / f'ckpt-{step}'}"
-
-
-class NoWholeCheckpoint(UserError):
-    """There are checkpoints, and all are damaged."""
-
-
-def resume(model: GuardedModel, run: RunDirectory, log: TrainingLog) -> checkpoints.State:
-    """Restores the newest whole checkpoint of `run`; State(step=0) if there is none.
-
-    Metrics of the steps after it are left out: these steps will be made again.
-
-    Raises:
-        NoWholeCheckpoint: if there are some but none is whole.
-    """
-    newest = checkpoints.latest(run.checkpoints_dir, log.say)
-    if newest is None:
-        damaged = len(checkpoints.list_checkpoints(run.checkpoints_dir))
-        if damaged:
-            raise NoWholeCheckpoint(
-                f"Expected a whole checkpoint in {run.checkpoints_dir}. Received: {damaged}, none "
-                "of them whole, as said above. Put back a copy of one, or remove that folder to "
-                "train again from step 0."
-            )
-        run.cut_metrics(0)
-        return checkpoints.State(step=0)
-    state = model_state.restore(model, newest)
-    run.cut_metrics(state.step)
-    log.say(f"Continuing from {newest} (step {state.step}).")
-    return state
-
-
-def _not_finite(said: str, count: int, run: RunDirectory) -> str:
-    newest = checkpoints.latest(run.checkpoints_dir)
-    kept = f"the newest checkpoint is {newest}" if newest else "there is no checkpoint yet"
-    return (
-        f"Expected a finite loss and gradients. Received: {said}; {kept}. {guards.WHAT_TO_DO}; "
-        f"--max_nonfinite_steps={count} leaves the step out."
-    )

@@ -8,7 +8,6 @@ the pieces that both vocabularies have.
 import dataclasses
 import json
 import os
-import pathlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
@@ -22,7 +21,7 @@ from t2t_repro.files import write_text_atomic
 from t2t_repro.problem import Problem
 from t2t_repro.run_directory import WARM_START, RunDirectory
 from t2t_repro.text import transfer
-from t2t_repro.training import checkpoints, named_variables
+from t2t_repro.training import checkpoints
 from t2t_repro.training.state import WEIGHTS
 
 TAKEN, RESIZED, NEW, LEFT_OUT = "taken", "resized", "new", "left out"
@@ -35,7 +34,6 @@ _COMPUTES = (
     *("unidirectional_encoder", "use_target_space_embedding", "multiply_embedding_mode"),
     *("attention_mechanism", "output_attention", "attention_variables_3d"),
 )
-_SHOWN = 8  # names that a line of the table lists
 _PARTIAL = "--warm_start_partial takes what fits"
 
 
@@ -58,11 +56,6 @@ class Row:
     parent_shape: tuple[int, ...] | None = None
     rows: dict[str, int] | None = None
 
-    @property
-    def size(self) -> int:
-        """How many numbers it has."""
-        return int(np.prod(self.shape))
-
 
 @dataclasses.dataclass(frozen=True)
 class WarmStart:
@@ -78,19 +71,10 @@ class WarmStart:
     step: int
     rows: tuple[Row, ...]
 
-    def lines(self) -> list[str]:
-        """Returns the table: one line for each kind of `Row` that there is."""
-        lines = [f"Weights from {self.checkpoint} (its step {self.step})."]
-        if {row.what for row in self.rows} == {TAKEN}:
-            return lines
-        for what in (TAKEN, RESIZED, NEW, LEFT_OUT):
-            rows = [row for row in self.rows if row.what == what]
-            if rows:
-                said = (
-                    f"  {what:8} {len(rows):5,} variables {sum(r.size for r in rows):13,} numbers"
-                )
-                lines.append(said if what == TAKEN else f"{said}  {_described(rows)}")
-        return lines
+    def __str__(self) -> str:
+        counts = Counter(row.what for row in self.rows)
+        of = ", ".join(f"{count:,} {what}" for what, count in counts.items())
+        return f"Weights from {self.checkpoint} (its step {self.step}), variables: {of}."
 
     def write(self, run: RunDirectory) -> None:
         """Writes warm-start.json into a run."""
@@ -123,13 +107,13 @@ def begin(
     if not partial:
         _check_computes(run, model.hparams)
     parts = _parts(run, problem, data_dir, partial)
-    named = named_variables.weights(model)
+    named = checkpoints.weights(model)
     arrays = checkpoints.read_arrays(path / WEIGHTS)
     rows, values = [], {}
     for name, variable in named.items():
         shape, mine = tuple(variable.shape), np.array(variable)
-        theirs = arrays.get(name)
-        of = parts.get(_SIDES.get(name.partition("/")[0], "targets")) if _is_table(name) else None
+        theirs, table = arrays.get(name), name.partition("/")[0]
+        of = parts.get(_SIDES.get(table, "targets")) if table in _TABLES else None
         there = None if theirs is None else theirs.shape
         if theirs is not None and of is not None and shape[1:] == theirs.shape[1:]:
             values[name], counted = _rows(mine, theirs, of)
@@ -192,23 +176,14 @@ def _parts(
         if type(mine) is type(theirs[side]) and new == old:
             continue
         if not partial and new[: len(old)] != old:
-            raise _another(run.path, side, new, old)
+            both = len(set(new) & set(old))
+            raise UserError(
+                f"Expected the vocabulary of the run {run.path}, for its weights belong to its "
+                f"{len(old):,} pieces. Received: another for {side}, of {len(new):,}, {both:,} of "
+                f"them the same. Make the data by t2t-datagen --vocab_from={run.path}; {_PARTIAL}."
+            )
         parts[side] = transfer.parts(mine, theirs[side])
     return parts
-
-
-def _another(run: pathlib.Path, side: str, new: Sequence[str], old: Sequence[str]) -> UserError:
-    """Returns the error for a vocabulary that is not the parent's."""
-    both = len(set(new) & set(old))
-    return UserError(
-        f"Expected the vocabulary of the run {run}, for its weights belong to its {len(old):,} "
-        f"pieces. Received: another for {side}, of {len(new):,}, {both:,} of them the same. Make "
-        f"the data by t2t-datagen --vocab_from={run}; {_PARTIAL}."
-    )
-
-
-def _is_table(name: str) -> bool:
-    return name.partition("/")[0] in _TABLES
 
 
 def _rows(
@@ -225,18 +200,3 @@ def _rows(
         counted["taken" if len(ids) == 1 else "made" if ids else "new"] += 1
     counted["new"] = len(table) - counted["taken"] - counted["made"]  # what pads it, too
     return table, dict(counted)
-
-
-def _described(rows: Sequence[Row]) -> str:
-    """Returns which variables these are, by the layers that they belong to."""
-    if rows[0].what == RESIZED:
-        return "; ".join(
-            f"{r.name}: {c['taken']:,} rows taken, {c['made']:,} the mean of their parts, "
-            f"{c['new']:,} new"
-            for r in rows
-            if (c := r.rows)
-        )
-    layers = Counter("/".join(row.name.split("/")[:2]) for row in rows)
-    shown = [name for name, _ in list(layers.items())[:_SHOWN]]
-    more = f" and {len(layers) - _SHOWN} more" if len(layers) > _SHOWN else ""
-    return ", ".join(shown) + more

@@ -16,7 +16,6 @@ from typing import Any
 from t2t_repro import registry
 from t2t_repro.errors import UserError
 from t2t_repro.run_directory import RunConfig, RunDirectory, usr_dir_flag
-from t2t_repro.training import updates
 from t2t_repro.training.early_stopping import EarlyStopping
 from t2t_repro.training.state import (
     LESS_IS_BETTER,
@@ -219,8 +218,7 @@ def _seconds_since(rows: list[dict[str, Any]]) -> float | None:
 
 def _stopped_early(config: RunConfig, rows: list[dict[str, Any]]) -> str:
     try:
-        steps = updates.batches_of_an_update(config.hparams)
-        early = EarlyStopping.of_options(config.options or {}, steps)
+        early = EarlyStopping.of_options(config.options or {})
         if not early or (config.options or {}).get("schedule") == "train":
             return ""
         mine = [row for row in _evaluations(rows) if row.get("split") == early.split]

@@ -13,8 +13,7 @@ from t2t_repro.problem import Problem
 from t2t_repro.run_directory import RunConfig
 from t2t_repro.text.encoders import TextEncoder
 from t2t_repro.training.evaluation import evaluation_data
-from t2t_repro.training.events import EventWriter
-from t2t_repro.training.summaries import Samples
+from t2t_repro.training.log import EventWriter, Samples
 from t2t_repro.views import attention, attention_pictures, pictures
 
 COUNT = 4

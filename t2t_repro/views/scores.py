@@ -84,7 +84,7 @@ def score_directory(request: DirectoryRequest) -> Iterator[tuple[StepFile, BleuS
         for file in found:
             yield file, score_files(file.path, request.reference)
         return
-    from t2t_repro.training.events import EventWriter
+    from t2t_repro.training.log import EventWriter
 
     tags = {name: f"BLEU_{name}{request.tag_suffix}" for name in VARIANTS[request.bleu_variant]}
     with contextlib.closing(EventWriter(request.event_dir)) as writer:

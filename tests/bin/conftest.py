@@ -1,7 +1,7 @@
 import pytest
 
 from t2t_repro.bin import quickstart, trainer
-from t2t_repro.training import devices, experiment, plan
+from t2t_repro.training import devices, plan
 from t2t_repro.training.devices import Devices
 from t2t_repro.training.plan import Machine
 from tests import programs
@@ -12,7 +12,7 @@ def asked(monkeypatch, tmp_path):
     """Takes the place of training, in an empty folder; the requests that it gets."""
     requests = []
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("t2t_repro.training.experiment.run", requests.append)
+    monkeypatch.setattr("t2t_repro.training.trainer.run", requests.append)
     monkeypatch.setattr("t2t_repro.provenance.write_of_run", lambda *of, data_dir: None)
     monkeypatch.setattr(quickstart, "run", lambda directory, train: train())
     return requests
@@ -23,16 +23,13 @@ def on(monkeypatch, tmp_path):
     """Simulates a machine, in an empty folder: on(MACHINE); what went to work."""
     begun = []
 
-    class NoExperiment:
-        def __init__(self, request, where, found=None):
-            begun.append((request, where, found))
-
-        def run(self):
-            return {}
+    def train(request, where, found=None):
+        begun.append((request, where, found))
+        return {}
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.argv", ["t2t-trainer"])  # of which what is proposed is made
-    monkeypatch.setattr(experiment, "Experiment", NoExperiment)
+    monkeypatch.setattr("t2t_repro.training.trainer.train", train)
     monkeypatch.setattr("t2t_repro.provenance.write_of_run", lambda *of, **how: None)
     monkeypatch.setattr(trainer, "generate", lambda job, *of: begun.append(job))
 

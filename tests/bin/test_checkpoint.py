@@ -16,7 +16,7 @@ from t2t_repro.interop.t2t_checkpoint import Checkpoint
 from t2t_repro.interop.t2t_runs import export_checkpoint as export_it
 from t2t_repro.run_directory import RunDirectory
 from t2t_repro.runs import trained_run
-from t2t_repro.training import checkpoints, model_state
+from t2t_repro.training import checkpoints
 from tests.programs import call
 
 
@@ -57,7 +57,7 @@ def test_a_folder_becomes_a_run(t2t_run, golden_case, tmp_path, capsys):
     assert config.commands[0].split()[1] == "t2t-checkpoint"
     assert (run.path / t2t.VOCABULARY).read_bytes() == (t2t.folder / t2t.VOCABULARY).read_bytes()
     model = case.model("trained")
-    assert model_state.load_weights(model, run.path).step == 7
+    assert checkpoints.load_weights(model, run.path).step == 7
     for name, value in tensor2tensor.export_variables(model).items():
         np.testing.assert_array_equal(value, t2t.variables[name])
     logits = np.asarray(model(case.batch))

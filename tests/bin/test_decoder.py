@@ -11,7 +11,7 @@ from t2t_repro.bin import decoder
 from t2t_repro.registry import get_problem
 from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.runs import trained_run
-from t2t_repro.training import checkpoints, model_state
+from t2t_repro.training import checkpoints
 from tests.data.record_files import write_examples
 
 SAMPLE = "sampling_method=random,beam_size=1"
@@ -39,7 +39,7 @@ def run(tmp_path_factory):
         targets_vocab_size=problem.targets_vocab_size(str(path)),
         target_space_id=problem.target_space_id,
     )
-    model_state.save(directory.checkpoints_dir, model, checkpoints.State(step=7))
+    checkpoints.save(directory.checkpoints_dir, model, checkpoints.State(step=7))
     examples = [{"inputs": [5, 6, 1], "targets": [5, 6, 1]}, {"inputs": [9, 1], "targets": [9, 1]}]
     write_examples(problem.filepaths("dev", str(path), 1)[0], examples)
     return path
@@ -209,7 +209,7 @@ def test_an_ensemble_is_of_the_runs_that_are_named(run, source, tmp_path, capsys
     keras.utils.set_random_seed(2)
     for variable in model.trainable_variables:
         variable.assign(keras.random.normal(variable.shape))
-    model_state.save(other.checkpoints_dir, model, checkpoints.State(step=9))
+    checkpoints.save(other.checkpoints_dir, model, checkpoints.State(step=9))
     flags = [f"--decode_from_file={source}", "--decode_hparams=beam_size=1,extra_length=4"]
     out = tmp_path / "both"
     decode(f"--output_dir={run}", f"--decode_to_file={out}", *flags, f"--ensemble= {other.path},")
@@ -239,7 +239,7 @@ def test_runs_of_another_problem_or_vocabulary_do_not_decode_together(run, tmp_p
     from t2t_repro.training import checkpoints
 
     model = model_for(get_problem("text2text_tmpdir"), config.hparams, str(runs[0].path))
-    model_state.save(runs[0].checkpoints_dir, model, checkpoints.State(step=7))
+    checkpoints.save(runs[0].checkpoints_dir, model, checkpoints.State(step=7))
     error = error_of(capsys, f"--output_dir={runs[0].path}", f"--ensemble={runs[1].path}")
     assert str(runs[1].path) in error
 

@@ -33,7 +33,7 @@ def parser(tmp_path_factory):
     """The run of an untrained parser, with its vocabularies, of a treebank with its own labels."""
     from t2t_repro import get_hparams, get_problem
     from t2t_repro.models.build import model_for
-    from t2t_repro.training import checkpoints, model_state
+    from t2t_repro.training import checkpoints
 
     path, raw = tmp_path_factory.mktemp("parser"), tmp_path_factory.mktemp("raw")
     tree = "(TOP (oracion (sn (DT the) (NN dog)) (gv (VBZ barks)) (. .)))"
@@ -51,7 +51,7 @@ def parser(tmp_path_factory):
     directory.begin(config, ["t2t-trainer"], [])
     keras.utils.set_random_seed(1)
     model = model_for(problem, hparams, str(path))
-    model_state.save(directory.checkpoints_dir, model, checkpoints.State(step=7))
+    checkpoints.save(directory.checkpoints_dir, model, checkpoints.State(step=7))
     (path / "words").write_text("the dog barks .\n\nthe barks dog .\n")
     return path
 

@@ -10,7 +10,7 @@ from t2t_repro.bin import evaluator
 from t2t_repro.errors import UserError
 from t2t_repro.run_directory import RunDirectory
 from t2t_repro.runs import trained_run
-from t2t_repro.training import checkpoints, metrics, model_state
+from t2t_repro.training import checkpoints, metrics
 from tests import untrained
 from tests.programs import call
 
@@ -22,7 +22,7 @@ def trained(tmp_path_factory):
     """A run directory with two checkpoints of untrained models."""
     run, model = untrained.run_on(tmp_path_factory.mktemp("run"), PROBLEM)
     for step in (3, 5):
-        model_state.save(run.checkpoints_dir, model, checkpoints.State(step=step))
+        checkpoints.save(run.checkpoints_dir, model, checkpoints.State(step=step))
     return run
 
 

@@ -12,7 +12,7 @@ from t2t_repro.bin import decoder, exporter
 from t2t_repro.errors import UserError
 from t2t_repro.export import forms
 from t2t_repro.run_directory import RunConfig, RunDirectory
-from t2t_repro.training import checkpoints, model_state
+from t2t_repro.training import checkpoints
 from tests.data.record_files import write_examples
 from tests.programs import call
 
@@ -36,7 +36,7 @@ def make_run(folder, problem=PROBLEM):
     size = get_problem(problem).targets_vocab_size(str(data))
     for step in (5, 7):
         model = Transformer.from_hparams(hparams, inputs_vocab_size=size, targets_vocab_size=size)
-        model_state.save(run.checkpoints_dir, model, checkpoints.State(step=step))
+        checkpoints.save(run.checkpoints_dir, model, checkpoints.State(step=step))
     return run
 
 

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from t2t_repro.training import checkpoints, model_state
+from t2t_repro.training import checkpoints
 from tests import untrained
 
 PROBLEM = "algorithmic_reverse_binary40_test"
@@ -40,7 +40,7 @@ pytestmark = pytest.mark.slow
 def trained(tmp_path_factory):
     folder = tmp_path_factory.mktemp("run")
     run, model = untrained.run_on(folder, PROBLEM)
-    model_state.save(run.checkpoints_dir, model, checkpoints.State(step=3))
+    checkpoints.save(run.checkpoints_dir, model, checkpoints.State(step=3))
     (folder / "in").write_text("".join(f"{'0 1 ' * (n % 7)}1\n" for n in range(300)))
     return run
 
@@ -98,7 +98,7 @@ def translator(tmp_path_factory):
     untrained.write_pairs(folder, {"inputs": lines, "targets": lines[::-1]})
     run, model = untrained.run_on(folder, "text2text_tmpdir")
     for step in (3, 5):
-        model_state.save(run.checkpoints_dir, model, checkpoints.State(step=step))
+        checkpoints.save(run.checkpoints_dir, model, checkpoints.State(step=step))
     (folder / "in").write_text("".join(f"{line}\n" for line in lines))
     return run
 

@@ -13,7 +13,7 @@ from t2t_repro.bin import translate_all
 from t2t_repro.models.build import model_for
 from t2t_repro.registry import get_hparams, get_problem
 from t2t_repro.runs import trained_run
-from t2t_repro.training import checkpoints, model_state
+from t2t_repro.training import checkpoints
 from tests import untrained
 from tests.programs import call
 
@@ -33,7 +33,7 @@ def run(model, tmp_path):
     """A run with the checkpoints 5 and 10 of an untrained model, of long ago."""
     directory = untrained.begun(tmp_path / "run", "transformer_test", PROBLEM, model.hparams)
     for step in (5, 10):
-        path = model_state.save(directory.checkpoints_dir, model, checkpoints.State(step=step))
+        path = checkpoints.save(directory.checkpoints_dir, model, checkpoints.State(step=step))
         os.utime(path, (1e9 + step, 1e9 + step))
     for name in ("in", "right"):
         (tmp_path / name).write_text("3 4 5\n7 1 2 9\n")
@@ -121,7 +121,7 @@ def test_new_checkpoints_are_waited_for_and_bad_ones_passed_over(run, model, tmp
 
     def save(naps):
         if naps == 2:
-            model_state.save(run.checkpoints_dir, model, checkpoints.State(step=20))
+            checkpoints.save(run.checkpoints_dir, model, checkpoints.State(step=20))
 
     clock, said = make_clock(save), []
     request = translate_all.TranslateAllRequest(

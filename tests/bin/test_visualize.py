@@ -12,7 +12,7 @@ from t2t_repro import registry
 from t2t_repro.bin import visualize
 from t2t_repro.run_directory import RunDirectory
 from t2t_repro.runs import TrainedRun
-from t2t_repro.training import checkpoints, experiment, model_state
+from t2t_repro.training import checkpoints, trainer
 from t2t_repro.views import pictures
 from tests import untrained
 from tests.programs import call
@@ -26,7 +26,7 @@ def trained(tmp_path_factory):
     folder = tmp_path_factory.mktemp("visualize")
     overrides = "num_hidden_layers=1,pos=emb,max_length=20"
     run, model = untrained.run_on(folder, PROBLEM, overrides)
-    model_state.save(run.checkpoints_dir, model, checkpoints.State(step=3))
+    checkpoints.save(run.checkpoints_dir, model, checkpoints.State(step=3))
     return run, model
 
 
@@ -122,7 +122,7 @@ def test_what_it_refuses_of_a_run(trained, tmp_path, refused):
     without = dataclasses.replace(config.hparams, pos="none")
     none = RunDirectory(tmp_path / "none")
     none.begin(dataclasses.replace(config, hparams=without), ["test"], [])
-    model = experiment.build_model(none.config(), registry.get_problem(PROBLEM))
-    model_state.save(none.checkpoints_dir, model, checkpoints.State(step=1))
+    model = trainer.build_model(none.config(), registry.get_problem(PROBLEM))
+    checkpoints.save(none.checkpoints_dir, model, checkpoints.State(step=1))
     assert "pos=none" in refused(visualize, f"--output_dir={none.path}", "--positions").err
     assert not (none.path / "visualization").exists()

@@ -13,7 +13,7 @@ import t2t_repro
 from t2t_repro import callbacks
 from t2t_repro.errors import UserError
 from t2t_repro.text.encoders import ByteTextEncoder
-from t2t_repro.training import checkpoints, distribution, model_state, optimizers
+from t2t_repro.training import checkpoints, distribution, optimizers
 
 HPARAMS = (
     "hidden_size=12,num_heads=3,filter_size=20,num_hidden_layers=1,learning_rate_warmup_steps=4,"
@@ -170,7 +170,7 @@ def test_bleu_and_the_best_by_it(tmp_path, monkeypatch, capsys):
     assert "val_bleu" in said and "tok:13a" in said
     assert [score for score, _ in weights] == [3.0, 9.0, 5.0]
     for load in (
-        lambda: model_state.load_weights(model, tmp_path / "best"),
+        lambda: checkpoints.load_weights(model, tmp_path / "best"),
         lambda: model.load_weights(tmp_path / "best.weights.h5"),
     ):
         model.set_weights(weights[2][1])
@@ -208,7 +208,7 @@ def test_the_best_are_the_weights_that_were_judged(tmp_path, metric, swap_on_epo
     history = model.fit(x, y, callbacks=given, **arguments).history
     found, kept = [], regression()
     for path in checkpoints.list_checkpoints(tmp_path / "best"):
-        model_state.load_weights(kept, path)
+        checkpoints.load_weights(kept, path)
         found.append(kept.evaluate(x, y, verbose=0) if metric == "loss" else norm(kept))
     assert found == pytest.approx(history[f"val_{metric}"], rel=1e-5)
 

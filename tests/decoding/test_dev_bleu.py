@@ -13,8 +13,7 @@ from t2t_repro.decoding import dev_bleu
 from t2t_repro.decoding.engine import decode
 from t2t_repro.models.build import model_for
 from t2t_repro.run_directory import RunConfig, RunDirectory
-from t2t_repro.training import checkpoints
-from t2t_repro.training.experiment import Experiment
+from t2t_repro.training import checkpoints, trainer
 from t2t_repro.training.request import Plan, TrainRequest
 from tests.decoding.doubled import Doubled
 
@@ -85,11 +84,11 @@ def test_a_run_has_it_and_is_the_same_without_and_after_a_stop(make, monkeypatch
     scores = iter([7.5, 3.5] * 2)
     monkeypatch.setattr(dev_bleu.SacreBleu, "score", lambda self, hypotheses: next(scores))
     straight, stopped = make("straight"), make("stopped")
-    assert Experiment(straight).run()["bleu"] == 3.5
-    Experiment(make("stopped", steps=2)).run()
-    Experiment(stopped).run()
+    assert trainer.run(straight)["bleu"] == 3.5
+    trainer.run(make("stopped", steps=2))
+    trainer.run(stopped)
     plain = make("plain", decoded=False)
-    Experiment(plain).run()
+    trainer.run(plain)
     assert (
         rows(stopped) == rows(straight) and [row.get("bleu") for row in rows(plain)] == [None] * 2
     )

@@ -15,7 +15,7 @@ from t2t_repro.errors import UserError
 from t2t_repro.models.build import model_for
 from t2t_repro.run_directory import PROVENANCE, RunConfig, RunDirectory
 from t2t_repro.runs import TrainedRun
-from t2t_repro.training import checkpoints, model_state
+from t2t_repro.training import checkpoints
 from t2t_repro.training.best import KeepBest
 from tests.decoding.doubled import Doubled
 
@@ -40,7 +40,7 @@ def made(tmp_path_factory):
     for step, loss in {10: 3.0, 20: 1.0, 30: 2.0, 40: 4.0}.items():
         for weight in model.weights:
             weight.assign(np.full(weight.shape, step / 10, weight.dtype))
-        model_state.save(run.directory.checkpoints_dir, model, checkpoints.State(step=step))
+        checkpoints.save(run.directory.checkpoints_dir, model, checkpoints.State(step=step))
         KeepBest(count=2).add(run.directory, step, {"loss": loss})
     return run
 

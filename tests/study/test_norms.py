@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from t2t_repro import Transformer, get_hparams
 from t2t_repro.study import norms
-from t2t_repro.training import distribution, named_variables
+from t2t_repro.training import checkpoints, distribution
 
 VOCABULARY = 29
 POST, PRE = ("none", "dan"), ("n", "da")
@@ -46,7 +46,7 @@ def test_gradients_are_those_of_the_loss_by_sublayer(batch):
     model = make(PRE, 2)
     with tf.GradientTape() as tape:
         loss = model.train_loss(batch)
-    weights = named_variables.weights(model)
+    weights = checkpoints.weights(model)
     gradients = tape.gradient(loss, [weight.value for weight in weights.values()])
     squares = {}
     for (name, weight), gradient in zip(weights.items(), gradients, strict=True):

@@ -11,7 +11,7 @@ from t2t_repro.errors import UserError
 from t2t_repro.models.transformer import Transformer
 from t2t_repro.study import report, variants
 from t2t_repro.study.variants import Cell, Grid
-from t2t_repro.training import learning_rate, named_variables
+from t2t_repro.training import checkpoints, learning_rate
 
 V1, V2 = "transformer_base_v1", "transformer_base_v2"
 GIVEN = {
@@ -81,7 +81,7 @@ def test_kernels_and_dropout_seeds_are_the_same_for_both():
         hparams, sizes = plan.hparams_of(Cell(2, 0, name, 1)), (31, 31)
         names = ("inputs_vocab_size", "targets_vocab_size")
         models.append(Transformer.from_hparams(hparams, **dict(zip(names, sizes, strict=True))))
-    post, pre = (named_variables.weights(model) for model in models)
+    post, pre = (checkpoints.weights(model) for model in models)
     kernels = {name for name in post if len(post[name].shape) > 1}
     assert kernels == {name for name in pre if len(pre[name].shape) > 1}
     for name in kernels:

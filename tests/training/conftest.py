@@ -88,7 +88,7 @@ def train():
 
     `seen` gets the weights that each evaluation sees.
     """
-    from t2t_repro.training import checkpoints, named_variables
+    from t2t_repro.training import checkpoints
     from t2t_repro.training.log import TrainingLog
     from t2t_repro.training.request import Plan
     from t2t_repro.training.trainer import Trainer
@@ -101,7 +101,7 @@ def train():
         def evaluate(step, wait):
             evaluations.append(step)
             if seen is not None:
-                named = named_variables.weights(model)
+                named = checkpoints.weights(model)
                 seen.append({name: np.array(value) for name, value in named.items()})
             wait()
             assert checkpoints.latest(run.path).name == f"ckpt-{step}"
@@ -124,9 +124,9 @@ def steps():
 @pytest.fixture
 def weights():
     """A model's weights as arrays by name."""
-    from t2t_repro.training import named_variables
+    from t2t_repro.training import checkpoints
 
-    return lambda model: {k: np.asarray(v) for k, v in named_variables.weights(model).items()}
+    return lambda model: {k: np.asarray(v) for k, v in checkpoints.weights(model).items()}
 
 
 @pytest.fixture(scope="session")

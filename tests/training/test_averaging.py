@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from t2t_repro.errors import UserError
-from t2t_repro.training import averaging, checkpoints, model_state
+from t2t_repro.training import averaging, checkpoints
 
 
 def step(model, seed):
@@ -17,7 +17,7 @@ def test_average_is_the_mean_in_float64_and_keeps_type_and_step(tmp_path, make_m
     paths, history = [], []
     for number in (10, 20, 30, 40):
         step(model, number)
-        paths.append(model_state.save(tmp_path / "run", model, checkpoints.State(step=number)))
+        paths.append(checkpoints.save(tmp_path / "run", model, checkpoints.State(step=number)))
         os.utime(paths[-1] / "weights.npz", (1e9 + number, 1e9 + number))
         history.append(np.asarray(model.softmax.kernel).astype("float64"))
     path = averaging.average(paths[-3:], tmp_path / "avg")
@@ -34,12 +34,12 @@ def test_average_is_the_mean_in_float64_and_keeps_type_and_step(tmp_path, make_m
     np.testing.assert_array_equal(middle, np.mean(history[1:3], axis=0).astype("float32"))
     (again,) = averaging.rolling_average(averaging.opened(paths[:3:2]), tmp_path / "rolling", 2)
     assert again == written[1] and again.stat().st_mtime > 1e9 + 1000  # others are newer
-    model_state.load_weights(model, path)
+    checkpoints.load_weights(model, path)
     with pytest.raises(UserError, match="20"):
-        model_state.restore(model, path)
+        checkpoints.restore(model, path)
     with pytest.raises(UserError):
         averaging.average([], tmp_path / "avg")
-    other = model_state.save(
+    other = checkpoints.save(
         tmp_path / "other", make_model(vocab_size=13), checkpoints.State(step=50)
     )
     with pytest.raises(UserError, match="50"):

@@ -1,15 +1,12 @@
-"""Two replicas, under MirroredStrategy or on two workers, train as one device with the whole batch.
+"""Two replicas under MirroredStrategy train as one device with the whole batch.
 
 A process of its own makes the devices, since TensorFlow's are fixed once it has started.
 """
 
 import json
 import os
-import socket
 import subprocess
 import sys
-import threading
-import time
 
 import keras
 import numpy as np
@@ -51,32 +48,18 @@ def batches():
         yield {"inputs": inputs, "targets": targets}
 
 
-def data(devices):
-    """The batches of a worker: its part of each."""
-    import tensorflow as tf
-
-    def mine():
-        for batch in batches():
-            share = 6 // devices.cluster.size
-            first = devices.cluster.index * share
-            yield {name: ids[first : first + share] for name, ids in batch.items()}
-
-    spec = tf.TensorSpec([None, None], tf.int32)
-    return tf.data.Dataset.from_generator(mine, output_signature={"inputs": spec, "targets": spec})
-
-
 def train(devices) -> dict:
     """Returns the losses, the tokens of each step, every fifth's norms, and the weights after."""
-    from t2t_repro.training import named_variables
+    from t2t_repro.training import checkpoints
 
     model = build(devices)
     devices.broadcast(model)
     step = distribution.step_function(model, devices)
     tokens, losses, squares = [], [], []
-    for batch in distribution.batches(data(devices)):
-        tokens += devices.all_reduce([distribution.count_tokens(batch)])
+    for batch in batches():
+        tokens += devices.all_reduce([int(np.count_nonzero(batch["targets"]))])
         losses.append(step(batch, None if len(losses) % 5 else squares.append))
-    weights = {n: np.asarray(v).tolist() for n, v in named_variables.weights(model).items()}
+    weights = {n: np.asarray(v).tolist() for n, v in checkpoints.weights(model).items()}
     squares = [each.tolist() for each in squares]
     return {"tokens": tokens, "losses": losses, "squares": squares, "weights": weights}
 
@@ -93,12 +76,12 @@ def seeds(devices) -> list:
 
 def averaged(devices) -> list[bool]:
     """Returns whether a checkpoint before the first step has each of the averaged weights."""
-    from t2t_repro.training import model_state, moving_average, named_variables
+    from t2t_repro.training import checkpoints
 
     model = build(devices, f"{OVERRIDES},ema_decay=0.5")
-    saved = model_state.snapshot(model)["weights.npz"]
-    with moving_average.in_place(model):
-        named = named_variables.weights(model).items()
+    saved = checkpoints.snapshot(model)["weights.npz"]
+    with checkpoints.averaged(model):
+        named = checkpoints.weights(model).items()
         return [np.array_equal(saved[name], weight) for name, weight in named]
 
 
@@ -130,93 +113,26 @@ def mirrored() -> None:
     results = {"one": train(ONE), "two": train(two)}
     results["compiled"] = [compiled(devices) for devices in (ONE, two)]
     results["averaged"] = averaged(two)
-    print(json.dumps({"str": str(two), "seeds": seeds(two), **results}))
-
-
-def worker() -> None:
-    """The program of each of two workers: trains, then goes on until the other one is gone."""
-    from t2t_repro.errors import UserError
-    from t2t_repro.training import devices
-
-    mine = devices.choose()
-    result = train(mine)
-    model = build(mine)
-    for variable in model.trainable_variables[:1]:
-        variable.assign(variable * (0.0 if mine.cluster.is_chief else 5.0))
-    result["note"] = mine.broadcast(model, "the chief's" if mine.cluster.is_chief else "mine")
-    result["shared"] = float(abs(np.asarray(model.trainable_variables[0])).max())
-    result["seeds"] = [np.asarray(variable).tolist() for variable in devices.seed_variables(model)]
-    mine.check_alike({"hparams": 1, "data": "same"})
-    try:
-        mine.check_alike({"hparams": 1, "data": mine.cluster.index, "flags": mine.cluster.index})
-    except UserError as error:
-        result["differs"] = str(error)
-    print(json.dumps(result), flush=True)
-    try:
-        while True:
-            mine.all_reduce([1])
-    except UserError as error:
-        print(error, flush=True)
-        os._exit(2)
-
-
-def start(program: str, environment: dict[str, str] | None = None) -> subprocess.Popen:
-    root = os.path.dirname(os.path.dirname(os.path.dirname(distribution.__file__)))
-    own = {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1", "PYTHONPATH": root}
-    return subprocess.Popen(
-        [sys.executable, __file__, program],
-        env=os.environ | own | (environment or {}),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
-def two_addresses() -> list[str]:
-    sockets = [socket.create_server(("localhost", 0)) for _ in range(2)]
-    addresses = [f"localhost:{each.getsockname()[1]}" for each in sockets]
-    for each in sockets:
-        each.close()
-    return addresses
+    print(json.dumps({"seeds": seeds(two), **results}))
 
 
 @pytest.fixture(scope="module")
 def trained():
-    process = start("mirrored")
-    out, errors = process.communicate(timeout=TIMEOUT)
-    assert process.returncode == 0, errors[-3000:]
-    return json.loads(out.splitlines()[-1])
+    root = os.path.dirname(os.path.dirname(os.path.dirname(distribution.__file__)))
+    own = {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1", "PYTHONPATH": root}
+    done = subprocess.run(
+        [sys.executable, __file__],
+        env=os.environ | own,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 def test_a_checkpoint_of_replicas_has_the_moving_average(trained):
     assert len(trained["averaged"]) > 10 and all(trained["averaged"])
-
-
-@pytest.fixture(scope="module")
-def workers():
-    """What each of two workers found, and how the first one left after the second was killed."""
-    cluster = {"worker": two_addresses()}
-    tasks = [{"type": "worker", "index": index} for index in range(2)]
-    configs = [json.dumps({"cluster": cluster, "task": task}) for task in tasks]
-    processes = [start("worker", {"TF_CONFIG": config}) for config in configs]
-    watchdog = threading.Timer(TIMEOUT, lambda: [process.kill() for process in processes])
-    watchdog.start()
-    try:
-        found = []
-        for process in processes:
-            lines = [process.stdout.readline() for _ in range(2)]
-            assert lines[1], process.communicate(timeout=60)[1][-3000:]
-            found.append({"said": lines[0], **json.loads(lines[1])})
-        processes[1].kill()
-        killed = time.monotonic()
-        out, _ = processes[0].communicate(timeout=60)
-        left = (processes[0].returncode, out, time.monotonic() - killed)
-    finally:
-        watchdog.cancel()
-        for process in processes:
-            process.kill()
-            process.communicate()
-    return {"addresses": cluster["worker"], "found": found, "left": left}
 
 
 def assert_same(one: dict, two: dict) -> None:
@@ -233,7 +149,6 @@ def assert_same(one: dict, two: dict) -> None:
 @pytest.mark.slow
 def test_two_replicas_train_as_one(trained):
     assert_same(trained["one"], trained["two"])
-    assert trained["str"] == "2 CPUs"
 
 
 @pytest.mark.slow
@@ -249,40 +164,5 @@ def test_each_replica_drops_its_own_values(trained):
         assert first[0] != second[0] and first[1] == second[1]
 
 
-@pytest.mark.slow
-def test_two_workers_train_as_one(trained, workers):
-    for found in workers["found"]:
-        assert_same(trained["one"], found)
-    assert f"waiting for {', '.join(workers['addresses'])}" in workers["found"][1]["said"]
-    assert "This is worker 1 of 2" in workers["found"][1]["said"]
-
-
-@pytest.mark.slow
-def test_workers_begin_where_the_chief_stands(workers):
-    for found in workers["found"]:
-        assert found["note"] == "the chief's" and found["shared"] == 0.0
-    chief, other = (found["seeds"] for found in workers["found"])
-    assert all(a[0] != b[0] and a[1] == b[1] for a, b in zip(chief, other, strict=True))
-
-
-@pytest.mark.slow
-def test_workers_with_other_settings_are_refused(workers):
-    for index, found in enumerate(workers["found"]):
-        expected = (
-            "the same data on every worker. Received: worker 1 "
-            f"({workers['addresses'][1]}) differs from the chief in data, flags. "
-            f"Here: {{'data': {index}, 'flags': {index}}}."
-        )
-        assert expected in found["differs"]
-
-
-@pytest.mark.slow
-def test_a_worker_that_is_gone_stops_the_other(workers):
-    code, said, seconds = workers["left"]
-    assert code == 2 and seconds < 30
-    assert f"Received: worker 1 ({workers['addresses'][1]}) is gone" in said
-    assert "start all workers again by the same command: they continue" in said
-
-
 if __name__ == "__main__":
-    {"mirrored": mirrored, "worker": worker}[sys.argv[1]]()
+    mirrored()

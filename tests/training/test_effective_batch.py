@@ -10,7 +10,6 @@ from t2t_repro.data.needs import DataNeeds
 from t2t_repro.errors import UserError
 from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.training import effective_batch, updates
-from t2t_repro.training.early_stopping import EarlyStopping
 from t2t_repro.training.request import Plan, TrainRequest
 
 
@@ -37,8 +36,7 @@ def request_of(path, steps=30, **changes):
         version="0",
     )
     problem = registry.get_problem(config.problem)
-    early = EarlyStopping(steps=21)
-    how = Plan(train_steps=steps, local_eval_frequency=7, early_stopping=early)
+    how = Plan(train_steps=steps)
     return TrainRequest(run=RunDirectory(path), config=config, problem=problem, plan=how)
 
 
@@ -50,9 +48,7 @@ def test_batches_are_gathered_and_made_smaller(tmp_path, replicas, gathered):
     assert chosen.optimizer == ("multistep_adam" if gathered > 1 else "adam")
     tokens = replicas * gathered * chosen.batch_size * (0.75 + 2 / 3) / 2
     assert tokens == pytest.approx(2400, rel=0.01) and chosen.batch_size <= 700
-    assert chosen.train_steps == request.plan.train_steps == 30 * gathered
-    assert request.plan.local_eval_frequency == 7 * gathered
-    assert request.plan.early_stopping.steps == 21 * gathered
+    assert updates.batches_per_step(chosen) == gathered and chosen.train_steps == 30
 
 
 def test_of_sizes_that_are_rounded_down_the_nearest_is_taken(tmp_path, monkeypatch):
@@ -78,41 +74,23 @@ def test_a_run_that_goes_on_keeps_its_batches(tmp_path):
     begun = effective_batch.choose(asked, 2)
     begun.run.begin(begun.config, ["t2t-trainer"], [])
     again = updates.resumed(asked.config.hparams, begun.config.hparams)
-    assert again == begun.config.hparams and updates.batches_of_an_update(again) == 3
+    assert again == begun.config.hparams and updates.batches_per_step(again) == 3
     resumed = replace(asked, config=replace(asked.config, hparams=again))
     assert effective_batch.choose(resumed, 2).plan == begun.plan
-    message = "as many devices as .*2,400 tokens a side.*: 5, on which they would have some 6,"
-    with pytest.raises(UserError, match=message):
+    with pytest.raises(UserError, match="--worker_gpu"):
         effective_batch.choose(begun, 5)
-    for changes, said in (
-        ({"batch_size": 9}, f"batch_size was {again.batch_size}, now 9. Leave it out"),
-        (
-            {"optimizer": "multistep_adam", "optimizer_multistep_accumulate_steps": 4},
-            "optimizer_multistep_accumulate_steps was 3, now 4. Leave it",
-        ),
+    for changes in (
+        {"batch_size": 9},
+        {"optimizer": "multistep_adam", "optimizer_multistep_accumulate_steps": 4},
     ):
-        with pytest.raises(UserError, match=f"the run's own .* 2,400 tokens. Received: .*{said}"):
+        with pytest.raises(UserError, match=[*changes][-1]):
             updates.resumed(replace(asked.config.hparams, **changes), begun.config.hparams)
     tuned = updates.requested(begun.config.hparams)
-    assert (tuned.optimizer, tuned.train_steps) == ("adam", asked.config.hparams.train_steps)
+    assert (tuned.optimizer, tuned.train_steps) == ("adam", 30)
     other = HParams(batch_size=700)
     assert updates.requested(other) is other
     assert updates.resumed(other, begun.config.hparams) is other
-    assert updates.batches_of_an_update(other) == 1
-
-
-def test_a_run_whose_data_are_not_there_is_refused_by_no_guess_at_its_padding(
-    tmp_path, monkeypatch
-):
-    asked = request_of(tmp_path / "run", effective_batch_size=2400)
-    begun = effective_batch.choose(asked, 2)
-    begun.run.begin(begun.config, ["t2t-trainer"], [])
-    monkeypatch.setattr(effective_batch, "data_of", lambda request: DataNeeds("data", "raw"))
-    monkeypatch.setattr(effective_batch, "real_tokens", lambda request, data: (300, 300))
-    resumed = replace(asked, config=begun.config)
-    assert effective_batch.choose(resumed, 2).plan == begun.plan
-    with pytest.raises(UserError, match="1"):
-        effective_batch.choose(resumed, 1)
+    assert updates.batches_per_step(other) == 1
 
 
 def test_what_contradicts_it_is_refused(tmp_path):

@@ -10,9 +10,6 @@ from t2t_repro.models.transformer import Transformer
 from t2t_repro.training import (
     checkpoints,
     distribution,
-    experiment,
-    model_state,
-    named_variables,
     optimizers,
 )
 
@@ -36,7 +33,7 @@ def made(freeze, more=""):
 
 
 def arrays(model):
-    return {name: np.array(value) for name, value in named_variables.weights(model).items()}
+    return {name: np.array(value) for name, value in checkpoints.weights(model).items()}
 
 
 @pytest.mark.parametrize(
@@ -61,20 +58,15 @@ def test_what_is_frozen_stays_bit_equal_and_all_else_learns(freeze, more):
         assert np.array_equal(value, before[name]) == frozen, name
     slots = {variable.path for variable in model.optimizer.variables}
     assert not any("encoder" in path for path in slots) or "encoder" not in freeze
-    said = experiment._what_is_trained(model)
-    frozen = sum(
-        value.size for name, value in before.items() if np.array_equal(value, arrays(model)[name])
-    )
-    assert f" {frozen:,} are frozen: {' and '.join(freeze.split(','))}." in said
 
 
 def test_a_frozen_run_resumes_exactly(tmp_path):
     model = made("embeddings,encoder")
     step = distribution.step_function(model)
     step(BATCH)
-    path = model_state.save(tmp_path, model, checkpoints.State(step=1))
+    path = checkpoints.save(tmp_path, model, checkpoints.State(step=1))
     other = made("embeddings,encoder")
-    model_state.restore(other, path)
+    checkpoints.restore(other, path)
     again = distribution.step_function(other)
     assert [step(BATCH), step(BATCH)] == [again(BATCH), again(BATCH)]
     for (name, value), other_value in zip(
@@ -82,7 +74,7 @@ def test_a_frozen_run_resumes_exactly(tmp_path):
     ):
         np.testing.assert_array_equal(value, other_value, name)
     with pytest.raises(UserError, match="optimizer/"):
-        model_state.restore(made(""), path)
+        checkpoints.restore(made(""), path)
     with pytest.raises(UserError):
         t2t_optimizer.export(model)
 

@@ -60,7 +60,7 @@ OVERRIDES = "batch_size=60,attention_dropout=0.3"
 train("as-they-come", 6, "--schedule=train")
 train("as-they-come-two", 6, "--schedule=train", "--worker_gpu=2")
 
-class Told(ahead.Ahead):
+class Told(ahead.CompilePool):
     def program(self, batch):
         found = super().program(batch)
         return lambda *data: (print("a program made ahead is used"), found(*data))[1]

@@ -66,7 +66,7 @@ def main(folder):
 
     import t2t_repro.bin.trainer
     import t2t_repro.data.pipeline
-    import t2t_repro.training.experiment  # noqa: F401
+    import t2t_repro.training.trainer  # noqa: F401
 
     spec = importlib.util.spec_from_file_location("kill", ROOT / "benchmarks" / "kill_resume.py")
     kill_resume = importlib.util.module_from_spec(spec)

@@ -1,19 +1,23 @@
+"""What a run reports: lines, metrics.jsonl, norms and TensorBoard's events."""
+
 import io
+import re
 
+import numpy as np
 import pytest
+import tensorflow as tf
+from keras import ops
 
-from t2t_repro.run_directory import RunDirectory
-from t2t_repro.training.log import SilentLog, TrainingLog
+from t2t_repro.training import distribution
+from t2t_repro.training.evaluation import Evaluator
+from t2t_repro.training.log import EventWriter, TrainingLog, norms
+from t2t_repro.training.request import Plan
+from t2t_repro.training.trainer import Trainer
 
 
 class Terminal(io.StringIO):
     def isatty(self):
         return True
-
-
-@pytest.fixture
-def run(tmp_path):
-    return RunDirectory(tmp_path)
 
 
 def test_the_first_step_counts_neither_tokens_nor_time(run):
@@ -43,8 +47,8 @@ def test_a_terminal_sees_one_line_that_is_written_over(run, monkeypatch):
 
 
 def test_evaluations_are_written_for_programs(run):
-    stream, events = io.StringIO(), []
-    log = TrainingLog(run, 6, 4, stream, lambda *event: events.append(event))
+    stream = io.StringIO()
+    log = TrainingLog(run, 6, 4, stream, EventWriter(run.path))
     sample = "7 of 9 examples"
     log.evaluation(3, {"loss": 1.25, "accuracy": float("nan")}, "dev", 61.0, sample=sample)
     log.close()
@@ -61,16 +65,130 @@ def test_evaluations_are_written_for_programs(run):
     assert log.recorded(4, "dev", sample) == {"bleu": 7.5}
     for other in ((5, "dev", sample), (3, "test", sample), (3, "dev", "all 9 examples")):
         assert log.recorded(*other) == {}
-    kind, step, values = events[0]
-    assert (kind, step, values["loss"]) == ("eval", 3, 1.25)
+    assert events(run.path / "eval")["loss"] == [(3, 1.25)]
 
 
-def test_a_worker_that_is_not_the_chief_reports_nothing(run, tmp_path):
-    stream, events = Terminal(), []
-    log = SilentLog(run, 2, 1, stream, events=lambda *what: events.append(what))
-    log.step(1, 2.5, 300, 0.5, lambda: 0.001)
-    log.step(2, 2.5, 300, 0.5, lambda: 0.001)
+def test_a_worker_that_is_not_the_chief_reports_nothing():
+    stream = Terminal()
+    log = TrainingLog(None, 2, 1, stream)
+    for step in (1, 2):
+        log.step(step, 2.5, 300, 0.5, lambda: 0.001)
     log.evaluation(2, {"loss": 1.5}, "dev", 3.0)
     log.say("something")
+    log.restart(0)
     log.close()
-    assert stream.getvalue() == "" and events == [] and list(tmp_path.iterdir()) == []
+    assert stream.getvalue() == "" and log.recorded(2, "dev", "all") == {}
+
+
+def events(folder):
+    """Returns {tag: [(step, value)]} of a folder's events; a value is a number or strings."""
+    found: dict[str, list] = {}
+    # Names of the same second differ in TensorFlow's count of a process's files: 9 is before 10.
+    files = folder.glob("events.out.tfevents*")
+    for file in sorted(files, key=lambda file: [int(n) for n in re.findall(r"\d+", file.name)]):
+        for event in tf.compat.v1.train.summary_iterator(str(file)):
+            for value in event.summary.value:
+                shown = value.simple_value
+                if value.HasField("tensor") and value.tensor.dtype == tf.string.as_datatype_enum:
+                    shown = list(value.tensor.string_val)
+                found.setdefault(value.tag, []).append((event.step, shown))
+    return found
+
+
+def gradients(model, batch):
+    """Returns the gradients of a step, computed apart; no dropout."""
+    with tf.GradientTape() as tape:
+        loss = model.compute_loss(x=batch, y_pred=model(batch, training=True), training=True)
+    weights = [variable.value for variable in model.trainable_variables]
+    return [np.asarray(tf.convert_to_tensor(g)) for g in tape.gradient(loss, weights)]
+
+
+def test_a_closed_writer_begins_files_of_its_own(tmp_path):
+    writer = EventWriter(tmp_path)
+    for step in (3, 5):
+        writer.scalars("train", step, {"loss": 1.5 * step})
+        writer.close()
+    assert events(tmp_path)["loss"] == [(3, 4.5), (5, 7.5)]
+
+
+def squares(arrays):
+    return [float(np.sum(np.square(array))) for array in arrays]
+
+
+def test_the_norms_are_those_of_the_gradients(make_model, make_batches):
+    (batch,) = make_batches().take(1)
+    model, seen = make_model(dropout=0.0), []
+    expected = squares(gradients(model, batch))
+    distribution.step_function(model)(batch, seen.append)
+    np.testing.assert_allclose(seen[0], expected, rtol=1e-5)
+    assert seen[0].shape == (len(model.trainable_variables),) and min(expected) > 0
+
+
+def test_asking_changes_nothing(make_model, make_batches, weights):
+    models = [make_model(), make_model()]
+    for model, ask in zip(models, (lambda squares: None, None), strict=True):
+        step = distribution.step_function(model)
+        for batch in make_batches().take(7):
+            step(batch, ask)
+    for name, value in weights(models[0]).items():
+        np.testing.assert_array_equal(value, weights(models[1])[name], name)
+
+
+def test_a_run_writes_norms_and_padding_to_metrics_and_events(run, make_model, make_batches, steps):
+    model, batches = make_model(dropout=0.0), make_batches()
+    loss = Evaluator(model, []).loss
+    plan = Plan(train_steps=5, log_step_count_steps=2)
+    Trainer(model, batches.skip, run, plan, plain_loss=loss).train()
+    rows = steps(run)
+    assert [row["step"] for row in rows] == [2, 4, 5]
+    names = {"loss", "learning_rate", "tokens_per_second"}
+    names |= {"gradient_norm", "weight_norm", "padding", "plain_loss"}
+    assert set(rows[0]) - {"kind", "step", "time"} == names
+    norm = sum(squares(map(np.asarray, model.trainable_variables))) ** 0.5
+    assert rows[-1]["weight_norm"] == pytest.approx(norm)
+    seen = list(batches.take(5))
+    first = [np.asarray(batch[side]) for batch in seen[:2] for side in ("inputs", "targets")]
+    padding = 1 - sum(map(np.count_nonzero, first)) / sum(cell.size for cell in first)
+    assert rows[0]["padding"] == pytest.approx(padding) and padding > 0
+    expected = model.compute_loss(x=seen[-1], y_pred=model(seen[-1]), training=False)
+    assert rows[-1]["plain_loss"] == pytest.approx(float(expected), rel=1e-5)
+    found = events(run.path)
+    for name in names:
+        assert [step for step, _ in found[name]] == [2, 4, 5]
+    parts = [found[f"gradient_norm/{part}"][0][1] for part in ("embedding", "softmax")]
+    assert np.hypot(*parts) == pytest.approx(rows[0]["gradient_norm"], rel=1e-5)
+    Trainer(make_model(dropout=0.0), batches.skip, run, Plan(train_steps=6)).train()
+    logs = [
+        (event.session_log.status, event.step)
+        for file in run.path.glob("events.out.tfevents*")
+        for event in tf.compat.v1.train.summary_iterator(str(file))
+        if event.HasField("session_log")
+    ]
+    # What steps after these wrote before is void, of a run that began again from none too.
+    assert sorted(logs) == [(tf.compat.v1.SessionLog.START, step) for step in (1, 6)]
+
+
+def test_text_and_pictures(run):
+    writer = EventWriter(run.path)
+    png = b"\x89PNG\r\n\x1a\n" + b"\0\0\0\rIHDR" + (7).to_bytes(4, "big") + (5).to_bytes(4, "big")
+    writer.text("samples", 3, "translations", "| a |")
+    writer.picture("samples", 3, "attention", png)
+    found = events(run.path / "samples")
+    assert found == {"translations": [(3, [b"| a |"])], "attention": [(3, [b"7", b"5", png])]}
+
+
+def test_the_plain_loss_has_no_label_smoothing(golden_case):
+    golden = golden_case("base_v1")
+    loss = Evaluator(golden.model(), []).loss(golden.batch)
+    assert loss == pytest.approx(golden["loss_sum"] / golden["loss_weight"], rel=1e-5)
+    smoothed = golden["smoothed_loss_sum"] / golden["loss_weight"]
+    assert abs(loss - smoothed) > 0.01
+
+
+def test_weights_are_measured_in_float32(make_model):
+    model = make_model()
+    model.embedding.embeddings.assign(ops.full((11, 12), 300.0))
+    model.softmax.kernel.assign(ops.zeros((12, 11)))
+    values, parts = norms(model)
+    assert values == {"weight_norm": pytest.approx(300 * 132**0.5, rel=1e-3)}
+    assert parts == {"weight_norm/embedding": values["weight_norm"], "weight_norm/softmax": 0.0}

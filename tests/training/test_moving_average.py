@@ -9,9 +9,6 @@ from t2t_repro.run_directory import RunDirectory
 from t2t_repro.training import (
     checkpoints,
     distribution,
-    model_state,
-    moving_average,
-    named_variables,
     optimizers,
 )
 
@@ -37,14 +34,14 @@ def averaging(make_model):
 
 def test_before_the_first_step_a_checkpoint_has_the_weights(averaging, weights):
     model = averaging()
-    arrays = model_state.snapshot(model)
+    arrays = checkpoints.snapshot(model)
     for name, value in weights(model).items():
         np.testing.assert_array_equal(arrays["weights.npz"][name], value)
     model.optimizer.iterations.assign(8)  # as of a training that went on elsewhere
     for weight in model.trainable_variables:
         weight.assign(weight + 1)
-    moving_average.begin(model)
-    again = model_state.snapshot(model)
+    checkpoints.begin_averages(model)
+    again = checkpoints.snapshot(model)
     for name, value in arrays["weights.npz"].items():
         np.testing.assert_array_equal(again["weights.npz"][name], value)
 
@@ -57,9 +54,9 @@ def test_until_the_first_update_of_gathered_gradients_the_average_is_the_weights
     begun, step = weights(model), distribution.step_function(model)
     for updates in (0, 0, 1):
         step(next(batches))
-        with moving_average.in_place(model):  # as samples are written, before anything is saved
+        with checkpoints.averaged(model):  # as samples are written, before anything is saved
             averages = {name: np.array(value) for name, value in weights(model).items()}
-        saved = model_state.snapshot(model)["weights.npz"]
+        saved = checkpoints.snapshot(model)["weights.npz"]
         for name, value in averages.items():
             np.testing.assert_array_equal(saved[name], value)
             assert np.array_equal(begun[name], value) == (not updates), name
@@ -95,7 +92,7 @@ def test_it_is_the_recursion_with_a_decay_that_begins_low(changes, batches):
 def test_without_decay_nothing_is_kept(averaging):
     model = averaging(ema_decay=0.0)
     model.optimizer.build(model.trainable_variables)
-    assert moving_average.averages(model) == {}
+    assert checkpoints.averages(model) == {}
     assert not any("average" in variable.path for variable in model.optimizer.variables)
 
 
@@ -112,11 +109,11 @@ def test_checkpoints_and_evaluations_have_the_average_and_training_goes_on_exact
     train(averaging(), make_batches(), runs["stopped"], train_steps=5)
     resumed = averaging(seed=5)
     train(resumed, make_batches(), runs["stopped"], train_steps=8)
-    averages = moving_average.averages(model)
-    by_name = named_variables.weights(model)
+    averages = checkpoints.averages(model)
+    by_name = checkpoints.weights(model)
     saved = checkpoints.read_arrays(runs["straight"].checkpoints_dir / "ckpt-8" / "weights.npz")
-    other = moving_average.averages(resumed)
-    others = named_variables.weights(resumed)
+    other = checkpoints.averages(resumed)
+    others = checkpoints.weights(resumed)
     for name, value in weights(plain).items():
         np.testing.assert_array_equal(by_name[name], value)  # averaging changes no step
         average = np.asarray(averages[id(by_name[name])])
@@ -126,6 +123,6 @@ def test_checkpoints_and_evaluations_have_the_average_and_training_goes_on_exact
         np.testing.assert_array_equal(other[id(others[name])], average)
     assert any(np.abs(saved[name] - by_name[name]).max() > 1e-3 for name in saved)
     loaded = averaging(seed=7)
-    model_state.load_weights(loaded, runs["stopped"].path)
+    checkpoints.load_weights(loaded, runs["stopped"].path)
     for name, value in weights(loaded).items():
         np.testing.assert_array_equal(value, saved[name])

@@ -12,51 +12,44 @@ from tests.machines import EIGHT, TWO_CORES
 
 @pytest.fixture
 def smi(monkeypatch, tmp_path):
-    """Puts something in the place of nvidia-smi and of /dev: smi("NAME, MB", gpus=2)."""
+    """Puts something in the place of nvidia-smi: smi("NAME, MB"); None: it fails."""
 
-    def install(said: str | None, gpus: int = 0):
-        for number in range(gpus):
-            (tmp_path / f"nvidia{number}").touch()
-        monkeypatch.setattr(devices, "_DEV", tmp_path)
+    def install(said: str | None):
         path = tmp_path / "nvidia-smi"
-        if said is not None:
-            path.write_text(f"#!/bin/sh\ncat <<END\n{said}\nEND\n" if said else "#!/bin/sh\nexit 9")
-            path.chmod(0o755)
+        work = "exit 9" if said is None else f"cat <<END\n{said}\nEND"
+        path.write_text(f"#!/bin/sh\n{work}\n")
+        path.chmod(0o755)
         monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
         monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
 
     return install
 
 
-def test_the_gpus_that_the_driver_knows(smi):
+def test_the_gpus_that_the_driver_knows(smi, monkeypatch):
     smi("NVIDIA H100, 81559\nNVIDIA T4, [N/A]")
     assert devices.nvidia_gpus() == [("NVIDIA H100", 81559 << 20), ("NVIDIA T4", 0)]
+    smi(None)
+    assert devices.nvidia_gpus() == []
+
+    def hangs(*args, **how):
+        raise subprocess.TimeoutExpired("nvidia-smi", how["timeout"])
+
+    monkeypatch.setattr(subprocess, "run", hangs)
+    assert devices.nvidia_gpus() == []
 
 
-@pytest.mark.parametrize("said", [None, ""])
-def test_gpus_without_a_driver_that_answers(smi, said):
-    smi(said, gpus=2)
-    assert devices.nvidia_gpus() == [("NVIDIA GPU", 0)] * 2
-
-
-def test_a_gpu_that_is_not_found_is_warned_of(smi, monkeypatch):
+def test_a_gpu_that_is_not_found_and_a_cpu_in_parts_are_warned_of(smi, monkeypatch):
     smi("NVIDIA H100, 81559")
     (warning,) = devices.warnings(ONE, None)
-    assert warning.startswith(
-        "computing on the CPU: the machine has 1 x NVIDIA H100, 85.5 GB, of which tensorflow finds "
-        "none. It needs CUDA's libraries: pip install 'tensorflow[and-cuda]'"
-    )
+    assert "tensorflow[and-cuda]" in warning and "85.5 GB" in warning
     assert devices.warnings(Devices(kind="GPU"), None) == []
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
     (warning,) = devices.warnings(ONE, None)
-    assert warning.endswith("CUDA_VISIBLE_DEVICES='-1' hides them: unset it.")
-
-
-def test_a_cpu_in_parts_is_warned_of(smi):
+    assert "CUDA_VISIBLE_DEVICES='-1'" in warning
     smi(None)
     assert devices.warnings(ONE, 1) == devices.warnings(ONE, None) == []
     (warning,) = devices.warnings(Devices(local=3), 3)
-    assert warning.startswith("--worker_gpu=3 splits the CPU into 3 parts, as no GPU is found")
+    assert "--worker_gpu=3" in warning
     several = Devices(cluster=Cluster(("a:1", "b:1"), 1), local=2, kind="GPU")
     assert devices.warnings(several, 2) == []
 
@@ -79,13 +72,3 @@ def test_parts_of_a_cpu_share_its_rate_and_a_gpu_has_its_own():
     one = dataclasses.replace(EIGHT, replicas=1)
     layers = 0.55e-3 * (hparams.encoder_layers + hparams.decoder_layers)
     assert seconds(one) - layers == pytest.approx(8 * (seconds(EIGHT) - layers))
-
-
-def test_a_hanging_driver_is_not_waited_for(smi, monkeypatch):
-    smi("x, 1", gpus=1)
-
-    def hangs(*args, **how):
-        raise subprocess.TimeoutExpired("nvidia-smi", how["timeout"])
-
-    monkeypatch.setattr(subprocess, "run", hangs)
-    assert devices.nvidia_gpus() == [("NVIDIA GPU", 0)]

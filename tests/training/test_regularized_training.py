@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from t2t_repro import Transformer
-from t2t_repro.training import checkpoints, distribution, model_state, moving_average, optimizers
+from t2t_repro.training import checkpoints, distribution, optimizers
 from tests.models.test_transformer import BATCH, tiny
 
 ALL_ON = {
@@ -30,17 +30,17 @@ def made():
 def test_it_goes_on_bit_by_bit(tmp_path):
     model, step = made()
     step(BATCH)
-    path = model_state.save(tmp_path, model, checkpoints.State(step=1))
+    path = checkpoints.save(tmp_path, model, checkpoints.State(step=1))
     straight = step(BATCH)
     other, again = made()
     for variable in other.variables:  # nothing of it may be left
         variable.assign(variable + 1)
-    model_state.restore(other, path)
+    checkpoints.restore(other, path)
     assert again(BATCH) == straight
     for weight, expected in zip(other.weights, model.weights, strict=True):
         np.testing.assert_array_equal(weight, expected)
-    assert len(moving_average.averages(model)) == len(model.trainable_variables)
-    pairs = zip(*(moving_average.averages(m).values() for m in (model, other)), strict=True)
+    assert len(checkpoints.averages(model)) == len(model.trainable_variables)
+    pairs = zip(*(checkpoints.averages(m).values() for m in (model, other)), strict=True)
     for average, expected in pairs:
         np.testing.assert_array_equal(average, expected)
 

@@ -16,35 +16,26 @@ def legacy(scheme, **settings):
 
 
 @pytest.mark.parametrize(
-    "hparams, message",
+    "hparams, name",
     [
-        (
-            named("constant*linear_warmpu"),
-            "Unknown factor in learning_rate_schedule.*linear_warmup",
-        ),
-        (legacy("piecewise"), "Unknown learning_rate_decay_scheme.*Received: 'piecewise'"),
-        (
-            named("cosdecay", learning_rate_decay_steps=0),
-            "cosdecay needs learning_rate_decay_steps",
-        ),
+        (named("constant*linear_warmpu"), "linear_warmup"),
+        (named("*"), "learning_rate_schedule"),
+        (named("cosdecay", learning_rate_decay_steps=0), "learning_rate_decay_steps"),
         (
             named("rsqrt_normalized_decay", learning_rate_warmup_steps=0),
-            "rsqrt_normalized_decay needs learning_rate_warmup_steps > 0. Received: 0",
+            "learning_rate_warmup_steps",
         ),
+        (named("single_cycle_cos_decay", train_steps=50), "train_steps=50"),
+        (legacy("piecewise"), "learning_rate_decay_scheme"),
         (
             legacy("cosine", learning_rate_cosine_cycle_steps=0),
-            "cosine needs learning_rate_cosine_cycle_steps > 0",
+            "learning_rate_cosine_cycle_steps",
         ),
-        (
-            named("single_cycle_cos_decay", train_steps=50),
-            "train_steps > learning_rate_warmup_steps. Received: train_steps=50",
-        ),
-        (named("*"), r"name a factor or a product of some, .*Received: '\*'"),
-        (config.HParams(optimizer="adamm"), "Unknown optimizer. Received: 'adamm'.*'adam'"),
+        (config.HParams(optimizer="adamm"), "'adam'"),
     ],
 )
-def test_refuses_what_is_not_defined(hparams, message):
-    with pytest.raises(UserError, match=message):
+def test_refuses_what_is_not_defined(hparams, name):
+    with pytest.raises(UserError, match=name):
         trainable.check(hparams)
 
 

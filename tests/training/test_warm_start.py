@@ -11,7 +11,7 @@ from t2t_repro.errors import UserError
 from t2t_repro.models.build import model_for
 from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.text.subword import SubwordTextEncoder
-from t2t_repro.training import checkpoints, model_state, named_variables, warm_start
+from t2t_repro.training import checkpoints, warm_start
 
 NAME = "text2text_tmpdir"
 PIECES = [*"<pad>_ <EOS>_ bad_ egg".split(), *"abcdefgh\\_u;0123456789"]
@@ -44,12 +44,12 @@ def parent(tmp_path):
         version="0",
     )
     run.begin(config, [], [str(path) for path in folder.iterdir()])
-    model_state.save(run.checkpoints_dir, model, checkpoints.State(step=7))
+    checkpoints.save(run.checkpoints_dir, model, checkpoints.State(step=7))
     return run.path, arrays_of(model)
 
 
 def arrays_of(model):
-    return {name: np.array(v) for name, v in named_variables.weights(model).items()}
+    return {name: np.array(v) for name, v in checkpoints.weights(model).items()}
 
 
 def begun(parent, folder, overrides="", **options):
@@ -65,7 +65,7 @@ def test_all_is_taken_from_the_same_model(parent, tmp_path, partial):
     before, after, start = begun(parent, tmp_path / "data", partial=partial)
     for name, value in parent[1].items():
         np.testing.assert_array_equal(after[name], value, name)
-    assert start.lines() == [f"Weights from {parent[0]}/checkpoints/ckpt-7 (its step 7)."]
+    assert f"{parent[0]}/checkpoints/ckpt-7" in str(start)
     start.write(RunDirectory(tmp_path))
     kept = json.loads((tmp_path / warm_start.WARM_START).read_text())
     assert kept["step"] == 7 and {row["what"] for row in kept["rows"]} == {"taken"}
@@ -88,14 +88,11 @@ def test_the_rows_of_pieces_behind_the_parents_begin_as_the_mean_of_their_parts(
     assert tables and all(len(row.shape) == 2 for row in tables)
     others = [row for row in start.rows if row not in tables]
     assert {row.what for row in others} == {"taken"}
-    said = "\n".join(start.lines())
-    assert "26 rows taken, 2 the mean of their parts, 0 new" in said
 
 
 def test_another_vocabulary_is_refused_with_the_command_that_takes_the_parents(parent, tmp_path):
     folder = data(tmp_path / "other", [*PIECES[:2], "egg", "cab_", *PIECES[4:]])
-    message = "for its weights belong to its 26 pieces. Received: another for inputs, of 26, 25 of"
-    with pytest.raises(UserError, match=f"{message}.*t2t-datagen --vocab_from=.*_partial takes"):
+    with pytest.raises(UserError, match="t2t-datagen --vocab_from=.*--warm_start_partial"):
         begun(parent, folder)
     _, after, start = begun(parent, folder, partial=True)
     (table, *_) = (row for row in start.rows if row.what == warm_start.RESIZED)
@@ -125,8 +122,6 @@ def test_in_part_layers_of_the_same_name_and_shape_are_taken_and_all_else_is_tol
         old = parent[1][name] if name in of["taken"] else before[name]
         np.testing.assert_array_equal(value, old, name)
     assert {name for name in after if "encoder/layer_1" in name} <= of["new"]
-    said = "\n".join(start.lines())
-    assert "new " in said and "encoder/layer_1" in said and "left out " in said
     with pytest.raises(UserError):
         begun(
             parent, tmp_path / "data", ",hidden_size=24,filter_size=12,norm_type=none", partial=True
@@ -147,8 +142,7 @@ def test_in_part_layers_of_the_same_name_and_shape_are_taken_and_all_else_is_tol
 def test_a_model_that_computes_something_else_takes_weights_in_part_alone(
     parent, tmp_path, overrides, differs
 ):
-    message = f"computes what {parent[0]} does, .*Received: {differs}.*warm_start_partial takes"
-    with pytest.raises(UserError, match=message):
+    with pytest.raises(UserError, match=f"{differs}.*--warm_start_partial"):
         begun(parent, tmp_path / "data", overrides)
     _, _, start = begun(parent, tmp_path / "data", overrides, partial=True)
     assert {row.what for row in start.rows} == {"taken"}
@@ -160,5 +154,5 @@ def test_a_vocabulary_is_compared_by_its_pieces_whatever_its_file_is_called(pare
     run = dataclasses.replace(config, problem=f"{NAME}_rev")
     other = RunDirectory(tmp_path / "reversed")
     other.begin(run, [], [])
-    model_state.save(other.checkpoints_dir, model, checkpoints.State(step=3))
+    checkpoints.save(other.checkpoints_dir, model, checkpoints.State(step=3))
     assert begun((other.path,), tmp_path / "data")[2].step == 3  # read where its data lie

@@ -10,7 +10,8 @@ from t2t_repro import registry
 from t2t_repro.bin import trainer
 from t2t_repro.errors import UserError
 from t2t_repro.run_directory import RunConfig, RunDirectory
-from t2t_repro.training import experiment
+from t2t_repro.training import trainer as training
+from t2t_repro.training.devices import ONE
 from t2t_repro.training.request import Plan, TrainRequest
 
 PROBLEM = "algorithmic_reverse_binary40_test"
@@ -75,10 +76,10 @@ def test_steps_that_xla_compiles_are_the_plain_ones_and_go_on(make, tmp_path, wr
     for name, compiled, ends in (("plain", False, [20]), ("xla", True, [10, 20])):
         for steps in ends:
             request = make(name, xla_compile=compiled, data_dir=folder, steps=steps)
-            experiment.run(request)
+            training.run(request)
         rows = request.run.read_metrics()
         losses[name] = [row["loss"] for row in rows if row["kind"] == "train"]
-        data = itertools.islice(experiment.Experiment(request)._training_data(0), 40)
+        data = itertools.islice(training._training_data(request, ONE, 0), 40)
         widths[name] = {batch["targets"].shape[1] for batch in data}
         assert request.run.config().xla_compile == compiled
     assert len(losses["xla"]) == 20
