@@ -26,8 +26,8 @@ from typing import Any
 from absl import flags
 
 from t2t_repro import cli, progress, schema
+from t2t_repro.decoding.files import best_translations
 from t2t_repro.decoding.job import DecodeJob
-from t2t_repro.decoding.output_files import best_translations
 from t2t_repro.decoding.request import DecodeRequest
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError

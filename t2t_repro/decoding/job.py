@@ -3,14 +3,17 @@
 import dataclasses
 import math
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from t2t_repro.decoding.output_files import (
+from t2t_repro.decoding.files import (
+    Report,
     best_translations,
     count_and_digest,
     output_name,
     sides,
+    translate_examples,
+    translate_file,
 )
 from t2t_repro.decoding.request import DecodeRequest
 from t2t_repro.decoding.settings import DecodeHParams
@@ -21,8 +24,6 @@ from t2t_repro.problem import OutputType
 if TYPE_CHECKING:  # it loads Keras, and what is refused does not wait for that
     from t2t_repro.decoding.engine import Engine
     from t2t_repro.decoding.translate import Translator
-
-Report = Callable[[str], None]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,7 +99,6 @@ class DecodeJob:
             engine: what decodes.
             say: receives warnings and the progress.
         """
-        from t2t_repro.decoding.files import translate_examples, translate_file
         from t2t_repro.decoding.translate import interact
 
         request, run, settings = self.request, self.run, self.settings

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from t2t_repro import progress
 from t2t_repro.decoding.engine import Engine
-from t2t_repro.decoding.output_files import count_and_digest
+from t2t_repro.decoding.files import count_and_digest
 from t2t_repro.decoding.pairs import Pair
 from t2t_repro.decoding.translate import WINDOW, Report, Translator
 from t2t_repro.errors import UserError

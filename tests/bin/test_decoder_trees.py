@@ -7,7 +7,7 @@ import pytest
 
 from t2t_repro import cli
 from t2t_repro.bin import decoder
-from t2t_repro.decoding.output_files import output_name
+from t2t_repro.decoding.files import output_name
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.parsing import trees
 from t2t_repro.registry import get_problem

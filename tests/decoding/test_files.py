@@ -7,7 +7,7 @@ import pytest
 
 from t2t_repro.decoding import files, translate
 from t2t_repro.decoding.engine import ModelEngine
-from t2t_repro.decoding.output_files import best_translations
+from t2t_repro.decoding.files import best_translations
 from t2t_repro.errors import Interrupted, UserError
 from t2t_repro.parsing.reader import TreeReader
 

@@ -10,9 +10,9 @@ import types
 import pytest
 
 from t2t_repro.config import HParams
-from t2t_repro.decoding import output_files
+from t2t_repro.decoding import files
+from t2t_repro.decoding.files import growing
 from t2t_repro.decoding.job import DecodeJob
-from t2t_repro.decoding.output_files import growing
 from t2t_repro.decoding.request import DecodeRequest
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.files import INCOMPLETE
@@ -23,9 +23,9 @@ from t2t_repro.problem import OutputType
 def test_output_name(model):
     hparams = HParams(model=model, initializer="uniform_unit_scaling")
     run = types.SimpleNamespace(hparams_set="set_a", hparams=hparams, problem="p")
-    name = output_files.output_name("in.txt", run, DecodeHParams())
+    name = files.output_name("in.txt", run, DecodeHParams())
     assert name == f"in.txt.{model}.set_a.p.beam4.alpha0.6.decodes"
-    assert output_files.output_name(name, run, DecodeHParams()) == name
+    assert files.output_name(name, run, DecodeHParams()) == name
 
 
 def test_the_best_translations_of_a_file(tmp_path):
@@ -37,7 +37,7 @@ def test_the_best_translations_of_a_file(tmp_path):
         ({"return_alignments": True}, ["a", ""]),
     ):
         of = DecodeHParams(**settings)
-        assert list(output_files.best_translations(tmp_path / "out", of)) == lines
+        assert list(files.best_translations(tmp_path / "out", of)) == lines
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_a_message_is_not_put_into_a_result(capsys, outputs, beside):
 # of its own so that the children share no threads with the tests.
 PROGRAM = """
 import json, os, pathlib, signal, sys
-from t2t_repro.decoding.output_files import growing
+from t2t_repro.decoding.files import growing
 
 CALLS = os.fsync, os.replace, os.unlink
 
@@ -80,10 +80,10 @@ def child(folder, fatal, after):
         return call
 
     os.fsync, os.replace, os.unlink = map(deadly, CALLS)
-    with growing([folder + "/a", folder + "/b"], {"job": 5}, lambda text: None) as files:
-        for piece in range(files.lines // 3, 4):
-            assert files.state == (piece - 1 if piece else None)
-            files.add([f"{piece}\\u00fc\\n" * 3, f"b{piece}\\n" * 3], 3, piece)
+    with growing([folder + "/a", folder + "/b"], {"job": 5}, lambda text: None) as found:
+        for piece in range(found.lines // 3, 4):
+            assert found.state == (piece - 1 if piece else None)
+            found.add([f"{piece}\\u00fc\\n" * 3, f"b{piece}\\n" * 3], 3, piece)
     os._exit(0)
 
 def wait(*arguments):
@@ -122,12 +122,12 @@ def test_a_kill_at_any_call_of_the_system_changes_nothing(tmp_path):
 def test_a_full_disk_is_told_by_the_name_of_the_file(tmp_path):
     program = """
 import resource, sys
-from t2t_repro.decoding.output_files import growing
+from t2t_repro.decoding.files import growing
 try:
-    with growing([sys.argv[1] + "/text"], {}, print) as files:
+    with growing([sys.argv[1] + "/text"], {}, print) as found:
         resource.setrlimit(resource.RLIMIT_FSIZE, (5000, 5000))
         for _ in range(9):
-            files.add(["x" * 1000], 1)
+            found.add(["x" * 1000], 1)
 except OSError as error:
     print(error.filename)
 """
@@ -139,8 +139,8 @@ except OSError as error:
 @pytest.fixture
 def parts(tmp_path):
     """Six lines of a job that failed behind them."""
-    with pytest.raises(ZeroDivisionError), growing([tmp_path / "a"], {"n": 1}, print) as files:
-        files.add(["one\n" * 6], 6, {"seen": 2})
+    with pytest.raises(ZeroDivisionError), growing([tmp_path / "a"], {"n": 1}, print) as found:
+        found.add(["one\n" * 6], 6, {"seen": 2})
         raise ZeroDivisionError
     return tmp_path
 
@@ -167,9 +167,9 @@ def with_record(text):
 )
 def test_which_remains_count(parts, change, job, counted):
     change(parts)
-    with growing([parts / "a"], job, print) as files:
-        assert files.lines == counted and files.state == ({"seen": 2} if counted else None)
-        files.add(["two\n"], 1)
+    with growing([parts / "a"], job, print) as found:
+        assert found.lines == counted and found.state == ({"seen": 2} if counted else None)
+        found.add(["two\n"], 1)
     assert (parts / "a").read_text() == "one\n" * counted + "two\n"
     assert os.listdir(parts) == ["a"]
 
@@ -180,9 +180,9 @@ def test_what_passes_through_a_pipe_is_not_gone_on_with(tmp_path):
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
     for error in (KeyboardInterrupt, None):
         with contextlib.suppress(KeyboardInterrupt):
-            with growing([pipe, beside], {"job": 5}, pytest.fail) as files:
-                assert files.lines == 0 and files.state is None
-                files.add(["a\n", "b\n"], 1, "state")
+            with growing([pipe, beside], {"job": 5}, pytest.fail) as found:
+                assert found.lines == 0 and found.state is None
+                found.add(["a\n", "b\n"], 1, "state")
                 assert os.read(reader, 100) == b"a\n"
                 if error:
                     raise error
@@ -194,8 +194,8 @@ def test_what_passes_through_a_pipe_is_not_gone_on_with(tmp_path):
 def test_a_link_stays_one(tmp_path):
     (tmp_path / "folder").mkdir()
     (tmp_path / "link").symlink_to("folder/file")
-    with growing([tmp_path / "link"], {"job": 5}, pytest.fail) as files:
-        files.add(["a\n"], 1)
+    with growing([tmp_path / "link"], {"job": 5}, pytest.fail) as found:
+        found.add(["a\n"], 1)
         assert (tmp_path / "folder" / f"file{INCOMPLETE}").exists()
     assert os.readlink(tmp_path / "link") == "folder/file"
     assert os.listdir(tmp_path / "folder") == ["file"]
