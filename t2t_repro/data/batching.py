@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from t2t_repro.config import HParams
-from t2t_repro.errors import UserError
 
 NO_LIMIT = 10**9
 MOST_SHAPES = 12  # of some forty that subword dropout makes: a tenth more to compute
@@ -55,18 +54,8 @@ def batching_scheme(
     Returns:
         "boundaries": bucket i holds lengths in [boundaries[i-1], boundaries[i]);
         "batch_sizes": one more than boundaries; "min_length", "max_length", "shuffle_queue_size".
-
-    Raises:
-        UserError: if the lengths contradict each other.
     """
     max_length = max_length or batch_size
-    if max_length < min_length:
-        raise UserError(
-            "Expected max_length (or batch_size where it is 0) to be at least min_length. "
-            f"Received: {max_length} and min_length={min_length}."
-        )
-    if length_bucket_step <= 1.0:
-        raise UserError(f"Expected length_bucket_step > 1. Received: {length_bucket_step}.")
     boundaries = []
     boundary = min_length_bucket
     while boundary < max_length:

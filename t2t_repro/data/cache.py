@@ -7,6 +7,7 @@ all examples, exact counts and a start in mid-epoch are cheap, and no batch need
 
 import dataclasses
 import hashlib
+import itertools
 import json
 import os
 import pathlib
@@ -57,10 +58,8 @@ def examples_of(sides: dict[str, list[list[int]]]) -> Examples:
     lengths = {name: np.array(list(map(len, each)), np.int32) for name, each in sides.items()}
     ends = np.cumsum(np.concatenate([*lengths.values()]), dtype=np.int64).reshape(len(sides), -1)
     starts = {name: ends[i] - lengths[name] for i, name in enumerate(sides)}
-    flat = [ids for each in sides.values() for ids in each]
-    return Examples(
-        np.concatenate([np.zeros(0, np.int32), *flat]).astype(np.int32), starts, lengths
-    )
+    ids = itertools.chain.from_iterable(ids for each in sides.values() for ids in each)
+    return Examples(np.fromiter(ids, np.int32), starts, lengths)
 
 
 def open_split(problem: Problem, split: str, data_dir: str | os.PathLike) -> Examples:

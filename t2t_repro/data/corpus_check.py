@@ -45,7 +45,16 @@ def check_corpus(
     if job.check:
         made, corpus = _examine(job, track, report)
         if job.check == STOP and made.errors:
-            raise errors_in(made, made.num_bad_pairs(), str(to.html))
+            places = "; ".join(
+                f"{each.count:,} ({each.check.text}), as "
+                + ", ".join(f"{e.split} line {e.line}" for e in each.first[:5])
+                for each in made.errors
+            )
+            raise UserError(
+                f"Expected pairs without errors. Received: {places}. See {to.html}; correct the "
+                f"text, or give --drop_bad_pairs to leave out {made.num_bad_pairs():,} pairs with "
+                "errors or what is surely a fault, or --keep_bad_pairs to take all."
+            )
         if job.check == DROP:  # also where there are none: the file says that they were looked for
             output.write_bad_pairs(to, made, corpus, check_choice)
             report(f"Left out {made.num_bad_pairs():,} pairs, which are in {to.bad_pairs}")
@@ -63,41 +72,29 @@ def check_only(job: Job, track: Track, report: Callable[[str], None]) -> Report:
     if not given:
         job.problem.prepare_raw_files(job.tmp_dir, dict(job.options))
         return _examine(job, track, report)[0]
-    splits = [corpus.split for corpus in given.corpora()]
-    corpus = {split: functools.partial(given.pairs, split) for split in dict.fromkeys(splits)}
-    made = examine(corpus, track, alone=[Split.TEST])
-    where = "those of the files, one behind the other" if len(splits) > len(corpus) else ""
-    _say(job, made, where or "those of the files", report)
-    return made
+    splits = dict.fromkeys(corpus.split for corpus in given.corpora())
+    corpus = {split: functools.partial(given.pairs, split) for split in splits}
+    return _written(job, examine(corpus, track, alone=[Split.TEST]), report)
 
 
 def _examine(job: Job, track: Track, report: Callable[[str], None]) -> tuple[Report, Corpus]:
     """Checks the text of a problem, says what was found and writes it."""
     corpus = corpus_of(job)
     alone = job.problem.text_alone(job.tmp_dir)  # type: ignore[attr-defined]
-    made = examine(corpus, track, keep=repeated_on_purpose(job), alone=alone)
-    splits = (entry["split"] for entry in job.problem.dataset_splits)
-    known = any(job.problem.raw_text_files(job.tmp_dir, split) for split in splits)
-    files = f"those of the files in {job.tmp_dir}"
-    _say(job, made, files if known else "of samples as the problem yields them", report)
-    return made, corpus
-
-
-def _say(job: Job, made: Report, where: str, report: Callable[[str], None]) -> None:
-    for line in made.lines():
-        report(line)
-    if any(each.count for each in made.findings):
-        report(f"The numbers of lines are {where}.")
-    to = output.paths(job.data_dir, job.problem.dataset_filename())
-    output.write_report(to, made, f"The text of {job.problem.name}")
-    report(f"The report, with the first pairs of each kind: {to.html}")
-
-
-def repeated_on_purpose(job: Job) -> frozenset[str]:
-    """Returns the checks that find what was repeated when the text was made, and so no fault."""
+    # What was repeated when the text was made is no fault.
     record = raw_record.read(pathlib.Path(job.tmp_dir))
     repeats = record and any(share.written > share.pairs for share in record.shares)
-    return frozenset(["duplicate"] if repeats else [])
+    made = examine(corpus, track, keep=["duplicate"] if repeats else [], alone=alone)
+    return _written(job, made, report), corpus
+
+
+def _written(job: Job, made: Report, report: Callable[[str], None]) -> Report:
+    for line in made.lines():
+        report(line)
+    to = output.paths(job.data_dir, job.problem.dataset_filename())
+    output.write_report(to, made, f"The text of {job.problem.name}")
+    report(f"The report, with the first pairs of each kind and their lines: {to.html}")
+    return made
 
 
 def check_unasked(problem: Problem) -> str:
@@ -110,27 +107,6 @@ def check_unasked(problem: Problem) -> str:
     module = type(problem).__module__
     own = not module.startswith("t2t_repro.problems.") or module == "t2t_repro.problems.text2text"
     return STOP if own and is_encoded_by_sample(problem) else ""
-
-
-def errors_in(made: Report, bad_pairs: int, page: str) -> UserError:
-    """Returns the error that says which pairs are wrong, and what to do.
-
-    Args:
-        made: what was found.
-        bad_pairs: how many pairs --drop_bad_pairs leaves out, for errors and some warnings.
-        page: the file that shows them.
-    """
-    said = "; ".join(
-        f"{each.count:,} ({each.check.text}), as "
-        + ", ".join(f"{e.split} line {e.line}" for e in each.first[:5])
-        for each in made.errors
-    )
-    faults = f"{bad_pairs:,} pairs with errors or what is surely a fault"
-    drop = f"--drop_bad_pairs to leave out {faults}, or " if bad_pairs else ""
-    return UserError(
-        f"Expected pairs without errors. Received: {said}. See {page}; correct the text, or give "
-        f"{drop}--keep_bad_pairs to take all."
-    )
 
 
 def corpus_of(job: Job) -> Corpus:

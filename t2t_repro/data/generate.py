@@ -118,7 +118,8 @@ def generate_data(
         finally:
             machine.close()
             folder = pathlib.Path(job.data_dir)
-            for left in folder.glob(f"*{problem.dataset_filename()}-*{INCOMPLETE}"):
+            name = f"{problem.dataset_filename()}-*{INCOMPLETE}"
+            for left in (*folder.glob(name), *folder.glob(f"ids.{name}")):
                 left.unlink()
     encoders = problem.feature_encoders(job.data_dir)
     summary["vocab_size"] = {name: encoder.vocab_size for name, encoder in encoders.items()}

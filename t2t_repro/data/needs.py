@@ -9,7 +9,7 @@ from t2t_repro.data import tfrecord
 from t2t_repro.problem import Problem
 
 # Of a pair of sentences of WMT, about; in other corpora they are shorter.
-_TEXT_BYTES, _RECORD_BYTES = 300, 180
+_TEXT_BYTES, _RECORD_BYTES, _IDS_BYTES = 300, 180, 240
 _COPIES = 2  # of the text: unpacked, and joined
 
 
@@ -54,16 +54,12 @@ class DataNeeds:
             return f"none in {self.data_dir}, and {self.tmp_dir} lacks {', '.join(self.missing)}"
         if not self.downloads:
             return f"to be made in {self.data_dir}"
-        *_, last = shown = [
-            f"{file.name} {size_text(file.size) if file.size else ''}".strip()
-            for file in self.downloads
-        ]
-        listed = ", ".join(shown) if len(shown) <= 6 else f"{shown[0]} to {last}"
+        names = ", ".join(file.name for file in self.downloads)
         amount = size_text(self.download_size) if self.download_size else "of unknown size"
         disk = self.raw_disk + self.data_disk
         return (
-            f"to be made in {self.data_dir}; {len(shown)} downloads into {self.tmp_dir}, {amount} "
-            f"({listed})" + (f"; in all some {size_text(disk)} of disk" if disk else "")
+            f"to be made in {self.data_dir}; {len(self.downloads)} downloads into {self.tmp_dir}, "
+            f"{amount} ({names})" + (f"; in all some {size_text(disk)} of disk" if disk else "")
         )
 
 
@@ -91,7 +87,7 @@ def of(
     raw, made = sum(file.size for file in downloads), 0
     if downloads:
         raw += _COPIES * _TEXT_BYTES * problem.approx_train_samples
-        made = _RECORD_BYTES * problem.approx_train_samples
+        made = (_RECORD_BYTES + _IDS_BYTES) * problem.approx_train_samples
     return DataNeeds(
         *(data_dir, tmp_dir),
         downloads=downloads,
@@ -114,7 +110,5 @@ def size_text(size: int) -> str:
     """Returns "1.7 GB" or "658 MB" or "21 kB"."""
     for unit, name in ((1e9, "GB"), (1e6, "MB")):
         if size >= unit:
-            return (
-                f"{size / unit:,.1f} {name}" if size < 100 * unit else f"{size / unit:,.0f} {name}"
-            )
+            return f"{size / unit:,.{int(size < 100 * unit)}f} {name}"
     return f"{size / 1e3:,.0f} kB"

@@ -7,7 +7,6 @@ themselves, where t2t-datagen has left in its summary what they were, and they s
 import collections
 import contextlib
 import os
-import shlex
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -57,27 +56,23 @@ def warnings(new: Texts, old: Texts, parent: str) -> list[str]:
         old: those that the other run was trained on.
         parent: what that is called.
     """
-    said = []
-    if known := count(old, new):
-        own = "its own dev"
-        if Split.EVAL in old:
-            source, target = map(shlex.quote, old[Split.EVAL][:2])
-            own += f" (--dev_source={source} --dev_target={target}, in new folders)"
-        said.append(
-            f"{known:,} pairs of dev stand in the text that {parent} was trained on: what it and a "
-            "run from it make of them says too much. Leave them out of dev; or, where this is more "
-            f"text of the same domain, keep {own}."
-        )
-    if known := count(new, old):
-        how = "Mix in what it was trained on"
-        if Split.TRAIN in old:
-            how += ", " + " and ".join(map(shlex.quote, old[Split.TRAIN][:2]))
-        said.append(
-            f"{known:,} pairs of the dev of {parent} stand in this training text: scores of the "
-            f"old domain by them say too much. {how}, in the place of the text that its dev was "
-            "drawn from."
-        )
-    return said
+    pairs = (
+        (
+            *(old, new),
+            f"dev stand in the text that {parent} was trained on: what it and a run from it make "
+            f"of them says too much. Leave them out of dev, or keep the dev of {parent}",
+        ),
+        (
+            *(new, old),
+            f"the dev of {parent} stand in this training text: scores of the old domain by them "
+            f"say too much. Mix in what {parent} was trained on instead",
+        ),
+    )
+    return [
+        f"{known:,} pairs of {what}."
+        for training, dev, what in pairs
+        if (known := count(training, dev))
+    ]
 
 
 def count(training: Texts, dev: Texts) -> int:

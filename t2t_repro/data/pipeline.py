@@ -169,7 +169,7 @@ def make_dataset(
     def batches(first: int = start) -> Iterator[Batch]:
         endless = batching.epochs(source.kept, places, sizes, seed, shuffle, first)
         for number, rows in enumerate(endless, first):
-            yield pad(source.changed(rows[own], changes, number, own))
+            yield pad(source.batch(rows[own], changes, number, own))
 
     if not most_shapes and not is_jax:
         return Batches(batches)
@@ -212,14 +212,12 @@ def _padder(tops: Sequence[int], shapes: Mapping[Shape, float] | None = None) ->
         width = min((top for top in tops if top >= longest), default=0)
         fits = ((r, w) for r, w in by_size if r >= rows and w >= width)
         rows, width = next(fits, (rows, width))
-        size = {name: (rows, max(width, ids.shape[1])) for name, ids in batch.items()}
-        return {name: _grown(ids, size[name]) for name, ids in batch.items()}
+        return {
+            name: np.pad(ids, [(0, rows - len(ids)), (0, max(width - ids.shape[1], 0))])
+            for name, ids in batch.items()
+        }
 
     return pad
-
-
-def _grown(ids: np.ndarray, shape: Shape) -> np.ndarray:
-    return np.pad(ids, [(0, to - of) for to, of in zip(shape, ids.shape, strict=True)])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -263,38 +261,28 @@ class _Source:
         places = batching.bucket_of(self.length, scheme["boundaries"])
         return [each - 1 for each in scheme["boundaries"]], scheme["batch_sizes"], places
 
-    def batch(self, rows: np.ndarray) -> Batch:
-        """Returns some examples, each feature padded to its longest."""
-        of = self.examples
-        return {
-            n: self._padded(n, of.ids, of.starts[n][rows], of.lengths[n][rows]) for n in of.starts
-        }
-
-    def changed(
-        self, rows: np.ndarray, changes: list[augment.Change], number: int, own: slice
+    def batch(
+        self,
+        rows: np.ndarray,
+        changes: Sequence[augment.Change] = (),
+        number: int = 0,
+        own: slice = slice(None),
     ) -> Batch:
-        """As `batch`, after the changes to a batch of that number."""
-        if not changes:
-            return self.batch(rows)
-        sides = {side: self.examples.lists(side, rows) for side in SIDES}
-        for change in changes:
-            sides = change(sides, number, own)
-        batch = {}
-        for side, lists in sides.items():
-            lengths = np.array(list(map(len, lists)))
-            ids = np.array(list(itertools.chain.from_iterable(lists)), np.int32)
-            batch[side] = self._padded(side, ids, np.cumsum(lengths) - lengths, lengths)
+        """Returns some examples after the changes to a batch of that number, each feature cut as
+        the hparams say and padded to its longest."""
+        of = self.examples
+        if changes:
+            sides = {side: of.lists(side, rows) for side in SIDES}
+            for change in changes:
+                sides = change(sides, number, own)
+            of, rows = cache.examples_of(sides), np.arange(len(rows))
+        batch, cuts = {}, _cuts(self.hparams)
+        for name, starts in of.starts.items():
+            lengths = np.minimum(of.lengths[name][rows], cuts[name.partition("_")[0]])
+            places = np.arange(lengths.max(initial=0))
+            batch[name] = of.ids[np.minimum(starts[rows, None] + places, len(of.ids) - 1)]
+            batch[name][places >= lengths[:, None]] = 0
         return batch
-
-    def _padded(
-        self, name: str, ids: np.ndarray, starts: np.ndarray, lengths: np.ndarray
-    ) -> np.ndarray:
-        """Returns int32 (B, the longest), cut as the hparams say."""
-        lengths = np.minimum(lengths, _cuts(self.hparams)[name.partition("_")[0]])
-        places = np.arange(lengths.max(initial=0))
-        rows = ids[np.minimum(starts[:, None] + places, len(ids) - 1)]
-        rows[places >= lengths[:, None]] = 0
-        return rows
 
     @property
     def too_short(self) -> int:
@@ -404,12 +392,10 @@ def describe_sample(
     _, sizes, places = source.buckets()
     planned = batching.epoch_batches(source.kept, places, sizes)
     taken = batching.spread(planned, places, most)
-    examples = sum(map(len, taken))
     if len(taken) == len(planned):
-        return f"all {examples:,} examples"
-    return (
-        f"{examples:,} of {len(source.kept):,} examples, {len(taken)} of {len(planned):,} batches"
-    )
+        return f"all {len(source.kept):,} examples"
+    some = f"{sum(map(len, taken)):,} of {len(source.kept):,} examples"
+    return f"{some}, {len(taken)} of {len(planned):,} batches"
 
 
 def _check_ids(examples: Examples, problem: Problem, data_dir: str | os.PathLike) -> None:

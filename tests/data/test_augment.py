@@ -191,12 +191,6 @@ def test_half_of_the_pairs_are_turned_round_in_the_first_steps_and_no_other_chan
     assert every == whole | {pair[::-1] for pair in whole}
 
 
-def test_a_reversed_problem_has_its_own_direction_afterwards(data_dir):
-    found = batches(Pairs(was_reversed=True), data_dir, 60, TURNING)
-    assert all(row[0] >= TARGET for row in rows(found[37:]))
-    assert min(row[0] for row in rows(found[:37])) < TARGET
-
-
 BOTH = [(Words(), DROPPING), (Pairs(), TURNING)]
 
 

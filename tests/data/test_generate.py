@@ -1,9 +1,7 @@
 import contextlib
-import errno
 import json
 import operator
 import os
-import pathlib
 import tempfile
 
 import pytest
@@ -94,16 +92,6 @@ def test_what_is_there_is_kept_unless_overwritten(tmp_path):
     assert run(tmp_path, changed, overwrite=True)[1][FILES[0]] == ["train 7"]
 
 
-def test_nothing_is_asked_of_a_folder_in_which_all_is_there(tmp_path, monkeypatch):
-    _, before = run(tmp_path)
-
-    def read_only(path, missing_ok=False):
-        raise OSError(errno.EROFS, "Read-only file system", str(path))
-
-    monkeypatch.setattr(pathlib.Path, "unlink", read_only)
-    assert run(tmp_path)[1] == before
-
-
 def test_a_split_that_is_not_whole_is_made_again(tmp_path):
     _, before = run(tmp_path)
     (tmp_path / FILES[1]).unlink()
@@ -174,14 +162,6 @@ def test_an_empty_split_is_an_error(tmp_path):
     assert not list(tmp_path.glob("*incomplete"))
 
 
-@pytest.mark.parametrize("lines", [[], ["", ""]])
-def test_no_text_for_the_vocabulary_is_an_error(tmp_path, lines):
-    empty = Toy()
-    empty.text = {**TEXT, Split.TRAIN: lines}
-    with pytest.raises(UserError, match=VOCABULARY):
-        run(tmp_path, empty)
-
-
 class PackedToy(Toy):
     packed_length, packed_spacing = 31, 2
 
@@ -215,11 +195,6 @@ def test_results_come_in_order_and_blocks_when_they_are_needed(processes):
         assert list(results) == [-number for number in range(1, 30)]
         assert list(machine.map(len, ["ab"])) == [2]
         assert list(machine.map(len, [])) == []
-
-
-def test_an_error_in_a_process_arrives():
-    with contextlib.closing(generate.Local(2)) as machine, pytest.raises(TypeError):
-        list(machine.map(operator.neg, ["a", "b", "c"]))
 
 
 def test_a_signal_waits_until_a_process_is_told_what_to_do(half_started):

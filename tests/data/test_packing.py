@@ -62,15 +62,6 @@ def test_a_sample_that_is_too_long_stays_alone_and_whole():
     assert [len(e["inputs"]) for e in packing.pack([short, long, short], 9)] == [4, 12]
 
 
-def test_features_of_a_problem():
-    assert packing.features(Problem()) == ("inputs", "targets")
-    assert packing.features(Packed()) == (
-        *("inputs", "inputs_segmentation", "inputs_position"),
-        *("targets", "targets_segmentation", "targets_position"),
-    )
-    assert Packed(was_reversed=True).stored_feature("inputs_position") == "targets_position"
-
-
 def write(folder, samples, split="train", shards=2):
     problem = Packed()
     packed = list(packing.pack(samples, problem.packed_length, problem.packed_spacing))
@@ -163,26 +154,3 @@ def test_reading_a_split_gives_its_sentences(samples, tmp_path):
     assert sorted(map(key, found)) == sorted(map(key, samples))
     backward = list(pipeline.read_split(Packed(was_reversed=True), "dev", tmp_path))
     assert backward[0] == {"inputs": found[0]["targets"], "targets": found[0]["inputs"]}
-
-
-def test_packed_to_256_a_corpus_has_little_padding_and_one_shape(tmp_path):
-    """Lengths as those of news: a target is some 1.05 times its source, give or take a fifth."""
-    random = np.random.default_rng(0)
-    sources = random.lognormal(3.2, 0.5, 4000).astype(int) + 2
-    ratios = 1.05 * random.lognormal(0, 0.2, len(sources))
-    samples = [
-        {"inputs": [2] * source, "targets": [3] * max(2, int(source * ratio))}
-        for source, ratio in zip(sources, ratios, strict=True)
-    ]
-    problem = Packed()
-    problem.packed_length, problem.packed_spacing = 256, 0
-    packed = list(packing.pack(samples, 256))
-    write_examples(problem.filepaths("train", tmp_path, 1)[0], packed)
-    hparams = HParams(batch_size=2560, min_length_bucket=8, length_bucket_step=1.1)
-    found = pipeline.describe(problem, "train", hparams, tmp_path, training=True)
-    assert 0.01 < found.padding <= 0.06
-    dataset = pipeline.make_dataset(
-        problem, "train", hparams, tmp_path, training=True, most_shapes=99
-    )
-    batches = itertools.islice(dataset.as_numpy_iterator(), round(found.batches))
-    assert {batch["targets"].shape for batch in batches} == {(10, 256)}

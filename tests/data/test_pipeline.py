@@ -1,4 +1,5 @@
 import collections
+import contextlib
 import dataclasses
 import itertools
 import os
@@ -12,10 +13,9 @@ import tensorflow as tf
 
 import t2t_repro
 from t2t_repro.config import HParams
-from t2t_repro.data import dataset, packing, pipeline, text_dataset, tfrecord
+from t2t_repro.data import packing, pipeline, text_dataset, tfrecord
 from t2t_repro.data.batching import hparams_to_batching_scheme
 from t2t_repro.errors import UserError
-from t2t_repro.problem import Text2TextProblem
 from t2t_repro.text.encoders import ByteTextEncoder
 from tests.data.record_files import read_examples, write_examples
 
@@ -91,16 +91,11 @@ def test_under_jax_the_shapes_are_known_ahead_with_their_shares(
         assert found[shape] / 400 == pytest.approx(share, abs=0.02)
 
 
-def test_training_is_decided_by_the_seed(problem, write_split):
+def test_the_seed_decides_and_training_goes_on_from_any_step(problem, write_split):
     data_dir = write_split(LENGTHS)
-    first = batches(problem, data_dir, 80, seed=3)
-    assert same(first, batches(problem, data_dir, 80, seed=3))
-    assert not same(first, batches(problem, data_dir, 80, seed=4))
-
-
-def test_training_goes_on_from_any_step(problem, write_split):
-    data_dir = write_split(LENGTHS)
-    assert same(batches(problem, data_dir, 90)[50:], batches(problem, data_dir, 40, start=50))
+    first = batches(problem, data_dir, 90, seed=3)
+    assert not same(first, batches(problem, data_dir, 90, seed=4))
+    assert same(first[50:], batches(problem, data_dir, 40, seed=3, start=50))
 
 
 def test_shards_share_each_batch_without_overlap(problem, write_split):
@@ -224,18 +219,6 @@ def test_ids_outside_the_vocabulary_are_refused(problem, tmp_path):
         batches(type(problem)(was_reversed=True), tmp_path, 1)
 
 
-def test_missing_files_and_vocabulary_name_the_command(problem, write_split, tmp_path):
-    with pytest.raises(UserError, match=f"t2t-datagen --problem=bytes --data_dir={tmp_path}"):
-        batches(problem, tmp_path, 1)
-
-    class Text(Text2TextProblem):
-        name = "bytes"
-
-    data_dir = write_split(LENGTHS)
-    with pytest.raises(UserError, match="vocab.bytes.32768.subwords.*t2t-datagen --problem=bytes"):
-        batches(Text(), data_dir, 1)
-
-
 TEXT_HPARAMS = dataclasses.replace(
     t2t_repro.get_hparams("transformer_test"), batch_size=60, max_length=12
 )
@@ -258,13 +241,6 @@ def test_each_pair_comes_once_in_batches_of_about_a_length():
     assert passes[0] != passes[1]
     assert list(texts_of(text_dataset(INPUTS, TARGETS, ENCODER, TEXT_HPARAMS))) == passes[0]
     assert int(batches.cardinality()) == sum(1 for _ in batches) > 1
-
-
-def test_training_leaves_out_what_is_too_long_and_an_evaluation_does_not():
-    inputs, targets = [*INPUTS, "x" * 40], [*TARGETS, "y"]
-    assert len(list(texts_of(text_dataset(inputs, targets, ENCODER, TEXT_HPARAMS)))) == len(INPUTS)
-    whole = text_dataset(inputs, targets, ENCODER, TEXT_HPARAMS, training=False)
-    assert len(list(texts_of(whole))) == len(inputs)
 
 
 def test_lengths_are_cut_and_left_out_as_in_dataset():
@@ -294,55 +270,30 @@ def test_batches_of_numpy_are_what_keras_takes(count, after):
     assert [batches[index]["inputs"] for index in range(3)] == after
 
 
+GATHERED = {"optimizer": "multistep_adam", "optimizer_multistep_accumulate_steps": 2}
+LONG, ONE = (["x" * 40], ["y"]), (["a"], ["b"])
+
+
 @pytest.mark.parametrize(
-    "inputs, targets, named",
+    "pairs, changes, training, refused",
     [
-        (["a"], ["b", "c"], "1 .* 2 "),
-        ([], [], "0 .* 0 "),
-        ("a dog", "ein Hund", "str"),
-        (["x" * 40], ["y"], "max_length=12"),
+        ((["a"], ["b", "c"]), {}, True, True),
+        (([], []), {}, True, True),
+        (("a dog", "ein Hund"), {}, True, True),
+        (LONG, {}, True, True),
+        (LONG, {}, False, False),
+        (ONE, {"subword_dropout": 0.1}, True, True),
+        (ONE, {"bidirectional_steps": 3}, True, True),
+        (ONE, {"subword_dropout": 0.1, "effective_batch_size": 25_000}, False, False),
+        (ONE, {"effective_batch_size": 25_000}, True, True),  # t2t-trainer's alone
+        (ONE, {"effective_batch_size": 25_000, **GATHERED}, True, False),
+        (tuple(map(np.array, ONE)), {}, True, False),
     ],
 )
-def test_what_is_refused(inputs, targets, named):
-    with pytest.raises(UserError, match=named):
-        text_dataset(inputs, targets, ENCODER, TEXT_HPARAMS)
-
-
-def test_sentences_may_be_an_array():
-    batches = text_dataset(np.array(INPUTS), np.array(TARGETS), ENCODER, TEXT_HPARAMS)
-    assert sorted(texts_of(batches)) == sorted(zip(INPUTS, TARGETS, strict=True))
-
-
-def test_hparams_that_need_records_are_refused_for_training():
-    hparams = dataclasses.replace(TEXT_HPARAMS, subword_dropout=0.1, bidirectional_steps=3)
-    with pytest.raises(UserError, match="subword_dropout"):
-        text_dataset(["a"], ["b"], ENCODER, hparams)
-    assert len(list(text_dataset(["a"], ["b"], ENCODER, hparams, training=False))) == 1
-
-
-def test_updates_that_only_the_trainer_makes_are_refused_for_training(tmp_path):
-    hparams = dataclasses.replace(TEXT_HPARAMS, effective_batch_size=25_000)
-    said = "effective_batch_size=25000"
-    with pytest.raises(UserError, match=said):
-        text_dataset(["a"], ["b"], ENCODER, hparams)
-    with pytest.raises(UserError, match=said):
-        dataset("algorithmic_reverse_binary40_test", tmp_path, hparams)
-    gathered = {"optimizer": "multistep_adam", "optimizer_multistep_accumulate_steps": 2}
-    for other, training in ((hparams, False), (dataclasses.replace(hparams, **gathered), True)):
-        assert len(list(text_dataset(["a"], ["b"], ENCODER, other, training=training))) == 1
-
-
-def test_the_folder_may_be_under_home(problem, write_split, tmp_path, monkeypatch):
-    folder, asked, encoders = write_split([(5, 4)] * 9), [], problem.feature_encoders
-    monkeypatch.setenv("HOME", str(tmp_path.parent))
-    problem.feature_encoders = lambda data_dir: asked.append(data_dir) or encoders(data_dir)
-    next(dataset(problem, f"~/{tmp_path.name}", TEXT_HPARAMS).as_numpy_iterator())
-    assert set(asked) == {folder}
-
-
-def test_a_problem_is_named(tmp_path):
-    with pytest.raises(UserError, match="algorithmic_identity_decimal40"):
-        dataset("algorithmic_identity_decimal40", tmp_path, "transformer_test")
+def test_what_text_dataset_refuses(pairs, changes, training, refused):
+    hparams = dataclasses.replace(TEXT_HPARAMS, **changes)
+    with pytest.raises(UserError) if refused else contextlib.nullcontext():
+        assert len(list(text_dataset(*pairs, ENCODER, hparams, training=training))) == 1
 
 
 @pytest.mark.slow

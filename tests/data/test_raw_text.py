@@ -85,12 +85,3 @@ def test_the_same_text_packed_is_no_change(raw):
     (raw / "inputs.train.txt.gz").write_bytes(gzip.compress(b"inputs b\n" * 41))
     with pytest.raises(UserError, match="train.txt"):
         run(raw)
-
-
-def test_what_is_made_again_may_have_another_text(raw):
-    run(raw)
-    (raw.parent / "data" / f"{NAME}-dev-00000-of-00001").unlink()
-    (raw / "inputs.eval.txt").write_text("inputs b\n" * 3)
-    assert "5" in run(raw)[0]
-    (example, *_) = read_examples(raw.parent / "data" / f"{NAME}-dev-00000-of-00001")
-    assert example["inputs"] == [3, 6, 1]

@@ -1,6 +1,5 @@
 """t2t-datagen killed and started again, and on several processes: always the same bytes."""
 
-import json
 import signal
 import subprocess
 import sys
@@ -8,7 +7,6 @@ import sys
 import pytest
 
 from t2t_repro.data import generate
-from t2t_repro.errors import UserError
 from tests.data.small_text import PROBLEM, contents, job, run, write_text
 
 SUMMARY = f"datagen.{PROBLEM}.json"
@@ -109,14 +107,3 @@ def test_a_full_disk_is_named_and_leaves_no_unfinished_file(raw, whole, tmp_path
     assert caught.value.filename == str(tmp_path) and not list(tmp_path.glob("*incomplete"))
     run(raw, tmp_path)
     assert contents(tmp_path) == whole
-
-
-def test_an_error_in_a_sample_leaves_no_unfinished_file(raw, tmp_path, monkeypatch):
-    def bad(samples, texts):
-        raise UserError("a bad sample")
-
-    monkeypatch.setattr(generate, "statistics_of", bad)
-    with pytest.raises(UserError):
-        run(raw, tmp_path)
-    assert not list(tmp_path.glob("*incomplete"))
-    assert json.loads((tmp_path / SUMMARY).read_text())["splits"] == {}
