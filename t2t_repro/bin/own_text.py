@@ -19,9 +19,9 @@ from t2t_repro.fields import flags_of
 from t2t_repro.own_text.request import OwnTextRequest
 
 _TEXT = {
-    "source": "Files of one sentence a line, or .tsv, .csv, .jsonl or .tmx, which hold both sides; "
+    "train_source": "Files of one sentence a line, or .tsv, .csv, .jsonl or .tmx, which hold both sides; "
     "also .gz, and several with commas between.",
-    "target": "The other side of --source, file by file.",
+    "train_target": "The other side of --source, file by file.",
 }
 
 
@@ -29,8 +29,8 @@ def define_flags(f: flags.FlagValues) -> None:
     """Defines t2t-own-text's flags."""
     cli.define_request_flags(f, RawText)
     for name, text in _TEXT.items():
-        delattr(f, SHORT[name])
-        flags.DEFINE_string(name, None, text, flag_values=f)
+        delattr(f, name)
+        flags.DEFINE_string(SHORT[name], None, text, flag_values=f)
     cli.define_request_flags(f, OwnTextRequest)
 
 
@@ -39,9 +39,8 @@ def main(args: flags.FlagValues) -> None:
     hint = "--source and --target are two files of one sentence a line, or --source one of both."
     needed = {name: args[name].value for name in ("source", "output_dir")}
     cli.check_given(needed, dict.fromkeys(needed, hint))
-    names = {name: name for name in flags_of(RawText)} | {long: s for s, long in SHORT.items()}
-    text = {name: args[flag].value for name, flag in names.items()}
-    raw = RawText(**text, short=tuple(SHORT.values()))
+    text = {name: args[SHORT.get(name, name)].value for name in flags_of(RawText)}
+    raw = RawText(**text, short=True)
     own = {name: args[name].value for name in flags_of(OwnTextRequest)}
     from t2t_repro.own_text import stages
 

@@ -13,7 +13,7 @@ from t2t_repro.errors import UserError, unset
 from t2t_repro.fields import flag, flags_of
 
 SPLITS = ("train", "dev", "test")
-SHORT = {"source": "train_source", "target": "train_target"}  # as some programs call these
+SHORT = {"train_source": "source", "train_target": "target"}  # as t2t-own-text calls these
 _FILES = "files of one sentence a line, or .tsv, .csv, .jsonl or .tmx, which hold both sides"
 _LANGUAGE = 'language of TMX, or of a JSON line\'s "translation", such as {} or {}-{}.'
 
@@ -43,7 +43,7 @@ class Corpus:
 class RawText:
     """The flags that name the user's text, of whatever form.
 
-    `short` holds those fields of training whose flag the program calls --source or --target.
+    `short` says that the program calls the two of training as `SHORT` has it.
     """
 
     train_source: str | None = flag(
@@ -52,9 +52,9 @@ class RawText:
         "They become the problem's own files in --tmp_dir.",
     )
     train_target: str | None = flag(None, "The other side of --train_source, file by file.")
-    dev_source: str | None = flag(None, "As --train_source, for dev; default: drawn from training.")
+    dev_source: str | None = flag(None, "The same for dev; default: drawn from training.")
     dev_target: str | None = flag(None, "The other side of --dev_source.")
-    test_source: str | None = flag(None, "As --train_source, for a test set, which is text alone.")
+    test_source: str | None = flag(None, "The same for a test set, which is text alone.")
     test_target: str | None = flag(None, "The other side of --test_source.")
     source_language: str | None = flag(None, "The source's " + _LANGUAGE.format("en", "en", "GB"))
     target_language: str | None = flag(None, "The target's " + _LANGUAGE.format("de", "de", "AT"))
@@ -76,9 +76,9 @@ class RawText:
         most=50_000,
     )
     train_weights: str | None = flag(
-        None, "How often each corpus of --train_source is taken, such as 1,2.5."
+        None, "How often each corpus of training is taken, such as 1,2.5."
     )
-    short: tuple[str, ...] = ()
+    short: bool = False
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> tuple["RawText", dict[str, Any]]:
@@ -115,7 +115,7 @@ class RawText:
 
     def flag_of(self, name: str) -> str:
         """Returns a field's flag as the program has it, for messages."""
-        return f"--{name.removeprefix('train_') if name in self.short else name}"
+        return f"--{SHORT.get(name, name) if self.short else name}"
 
     def sides(self) -> Sides:
         """Returns how the sides of a file that holds both are told apart.
@@ -147,8 +147,8 @@ class RawText:
         for path in itertools.chain.from_iterable(corpus.paths() for corpus in found):
             if os.path.realpath(path) in seen:
                 raise UserError(
-                    f"Expected each file once. Received: {path} twice. Leave one out"
-                    + ("." if self.short else "; --train_weights takes a corpus more often.")
+                    f"Expected each file once. Received: {path} twice. Leave one out; "
+                    "--train_weights takes a corpus more often."
                 )
             seen.add(os.path.realpath(path))
         for corpus in found:

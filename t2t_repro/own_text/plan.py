@@ -112,7 +112,7 @@ class Plan(Measured):
 
     def __str__(self) -> str:
         """Two lines for a reader: what is trained and why, and what it takes and gives."""
-        end = "" if self.train_steps == self.wanted_steps else f" of {self.wanted_steps:,}"
+        end = f" of {self.wanted_steps:,}" if self.train_steps < self.wanted_steps else ""
         return (
             f"  {self.hparams_set}, {self.parameters:,} parameters, {self.subwords:,} subwords: "
             f"{self.reason}.\n"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from t2t_repro import process, registry
-from t2t_repro.corpora.request import SHORT, RawText
+from t2t_repro.corpora.request import RawText
 from t2t_repro.decoding.tune import Beams
 from t2t_repro.own_text import plan, stages
 from t2t_repro.own_text.request import OwnTextRequest
@@ -114,7 +114,7 @@ def request_of(tmp_path):
     files = {"train_source": str(tmp_path / "en"), "train_target": str(tmp_path / "de")}
 
     def make(output_dir="out", raw=files, **more):
-        raw_text = RawText(**raw, short=tuple(SHORT.values()))
+        raw_text = RawText(**raw, short=True)
         return OwnTextRequest(raw=raw_text, output_dir=str(tmp_path / output_dir), **more)
 
     return make
