@@ -19,8 +19,8 @@ from t2t_repro.fields import flags_of
 from t2t_repro.own_text.request import OwnTextRequest
 
 _TEXT = {
-    "train_source": "Files of one sentence a line, or .tsv, .csv, .jsonl or .tmx, which hold both sides; "
-    "also .gz, and several with commas between.",
+    "train_source": "Files of one sentence a line, or .tsv, .csv, .jsonl or .tmx, which hold both "
+    "sides; also .gz, and several with commas between.",
     "train_target": "The other side of --source, file by file.",
 }
 
