@@ -64,9 +64,7 @@ _READ_BY = {
     ),
 }
 _EXPONENTIAL_DECAY = (
-    "learning_rate_decay_steps",
-    "learning_rate_decay_rate",
-    "learning_rate_decay_staircase",
+    *("learning_rate_decay_steps", "learning_rate_decay_rate", "learning_rate_decay_staircase"),
 )
 LOCAL = ("local_mask_right", "local_unmasked")  # self_attention_type that is restricted
 # The factors of learning_rate_schedule, and the settings that each reads; "legacy" reads those of

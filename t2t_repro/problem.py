@@ -29,6 +29,11 @@ Track = Callable[[Iterable[str], int | None], Iterable[str]]
 Count = Callable[[Iterable[str]], dict[str, int]]
 
 
+def untracked(texts: Iterable[str], total: int | None) -> Iterable[str]:
+    """Returns the texts, and shows no progress: a Track."""
+    return texts
+
+
 # What kind of text a side is, for the target-space embedding: T2T's numbers.
 SpaceID = enum.IntEnum(
     "SpaceID",
@@ -151,11 +156,7 @@ class Problem:
         """
 
     def prepare_vocabulary(
-        self,
-        data_dir: str,
-        tmp_dir: str,
-        track: Track = lambda texts, total: texts,
-        count: Count = count_tokens,
+        self, data_dir: str, tmp_dir: str, track: Track = untracked, count: Count = count_tokens
     ) -> None:
         """Makes the vocabulary files that are not in `data_dir` yet, as T2T does.
 
@@ -430,11 +431,7 @@ class Text2TextProblem(Problem):
         return 2 * count if count else None
 
     def prepare_vocabulary(
-        self,
-        data_dir: str,
-        tmp_dir: str,
-        track: Track = lambda texts, total: texts,
-        count: Count = count_tokens,
+        self, data_dir: str, tmp_dir: str, track: Track = untracked, count: Count = count_tokens
     ) -> None:
         """Builds the subwords, unless their file is in `data_dir` already, as T2T does."""
         other = self.use_vocab_from_other_problem
@@ -629,11 +626,7 @@ class TranslateDistillProblem(TranslateProblem):
         Problem.ask_vocab_size(self, size)
 
     def prepare_vocabulary(
-        self,
-        data_dir: str,
-        tmp_dir: str,
-        track: Track = lambda texts, total: texts,
-        count: Count = count_tokens,
+        self, data_dir: str, tmp_dir: str, track: Track = untracked, count: Count = count_tokens
     ) -> None:
         for name in self.vocab_files(data_dir):
             if not os.path.isfile(os.path.join(data_dir, name)):
@@ -643,10 +636,8 @@ class TranslateDistillProblem(TranslateProblem):
                 )
 
     def sample_encoder(self, data_dir: str) -> Callable[[Sample], Sample]:
-        encode, targets = (
-            super().sample_encoder(data_dir),
-            self.stored_encoders(data_dir)["targets"],
-        )
+        encode = super().sample_encoder(data_dir)
+        targets = self.stored_encoders(data_dir)["targets"]
 
         def encoded(sample: Sample) -> Sample:
             ids = targets.encode(self.targets_prefix + sample["dist_targets"])
