@@ -24,7 +24,7 @@ BUDGETS = {
     "t2t_repro/decoding": 2188,
     "t2t_repro/distill": 330,
     "t2t_repro/export": 810,
-    "t2t_repro/interop": 1371,
+    "t2t_repro/interop": 1340,
     "t2t_repro/layers": 1890,
     "t2t_repro/models": 1189,
     "t2t_repro/own_text": 495,

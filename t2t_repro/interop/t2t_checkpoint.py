@@ -124,10 +124,7 @@ def find(path: str | os.PathLike) -> pathlib.Path:
     prefix = path.with_name(_PARTS.sub("", path.name))
     if prefix.with_name(prefix.name + ".index").is_file():
         return prefix
-    raise UserError(
-        f"Expected a TensorFlow 1 checkpoint. Received: {path}, of which there is no "
-        f"{prefix.name}.index.{_there_are(path.parent)}"
-    )
+    raise UserError(f"Expected a TensorFlow 1 checkpoint. Received: {path}, which has no .index.")
 
 
 def write(folder: pathlib.Path, step: int, arrays: dict[str, np.ndarray]) -> pathlib.Path:
@@ -157,31 +154,16 @@ def write(folder: pathlib.Path, step: int, arrays: dict[str, np.ndarray]) -> pat
 
 def _newest(folder: pathlib.Path) -> pathlib.Path:
     """Returns what the folder's `checkpoint` file names, also when the folder was moved."""
-    if (folder / "run.json").is_file():
-        raise UserError(
-            f"Expected the folder of a tensor2tensor run. Received: {folder}, a run of t2t_repro. "
-            "Give it to the programs as it is; t2t-checkpoint export writes tensor2tensor's files."
-        )
-    if not (folder / "checkpoint").is_file():
-        raise UserError(
-            f'Expected a file "checkpoint" in {folder}. Received: none.{_there_are(folder)}'
-        )
-    text = (folder / "checkpoint").read_text(encoding="utf-8", errors="replace")
+    file = folder / "checkpoint"
+    text = file.read_text(encoding="utf-8", errors="replace") if file.is_file() else ""
     match = re.search(r'^model_checkpoint_path: "(.*)"$', text, re.MULTILINE)
     name = pathlib.PurePath(match[1]).name if match else ""
     if not (folder / f"{name}.index").is_file():
         raise UserError(
-            f"Expected {folder / 'checkpoint'} to name a checkpoint of its folder. Received: "
-            f"{name or text!r}.{_there_are(folder)}"
+            f"Expected a tensor2tensor run, whose file {file} names a checkpoint of its folder. "
+            f"Received: {name or text!r}. Give the path of one of its model.ckpt-STEP."
         )
     return folder / name
-
-
-def _there_are(folder: pathlib.Path) -> str:
-    names = sorted(p.stem for p in folder.glob("*.index")) if folder.is_dir() else []
-    if not names:
-        return f" There is no *.index in {folder}."
-    return f" There are: {', '.join(names)}. Give the path of one."
 
 
 def _not_whole(prefix: pathlib.Path, error: Exception) -> UserError:

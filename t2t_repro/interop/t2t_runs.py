@@ -146,8 +146,7 @@ def _hparams(
     if name and not known and not (file.is_file() and name == said.get("hparams_set")):
         raise UserError(
             f"{unknown('hparams set', name, registry.list_hparams())} Give --t2t_usr_dir if it is "
-            "a set of yours, or --hparams_set=NAME of one like it and --hparams with what differs; "
-            f"{file}, where there is one, says it all."
+            "a set of yours, or --hparams_set=NAME of one like it and --hparams with what differs."
         )
     if known:
         values = dataclasses.asdict(registry.get_hparams(name))
@@ -164,15 +163,13 @@ def _hparams(
 def _problem(name: str, folder: pathlib.Path):
     if not name:
         raise UserError(
-            f"Expected --problem, or a flags.txt in {folder} that names it. Received: neither. "
-            "t2t-trainer --registry_help lists the problems."
+            f"Expected --problem, or a flags.txt in {folder} that names it. Received: neither."
         )
     try:
         return registry.get_problem(name)
     except UserError as error:
         raise UserError(
-            f"{error} Give --t2t_usr_dir if it is a problem of yours, or --problem=NAME for one "
-            "with the same vocabulary."
+            f"{error} Give --t2t_usr_dir, or --problem=NAME of one with the same vocabulary."
         ) from error
 
 
@@ -181,8 +178,7 @@ def _vocabulary_folder(
 ) -> str:
     """Returns the folder that has the problem's vocabulary files."""
     if data_dir:
-        data_dir = os.path.expanduser(data_dir)
-        return data_dir  # the encoders' own error says what is missing
+        return os.path.expanduser(data_dir)  # the encoders' own error says what is missing
     places = [str(folder), os.path.expanduser(said.get("data_dir") or str(folder))]
     for place in places:
         if all(os.path.isfile(os.path.join(place, name)) for name in problem.vocab_files(place)):
@@ -237,11 +233,6 @@ def export_checkpoint(
             model.
     """
     config, target = run.config, pathlib.Path(t2t_dir).expanduser()
-    if RunDirectory(target).exists():
-        raise UserError(
-            f"Expected --t2t_dir to be a folder for tensor2tensor. Received: {target}, a run of "
-            "t2t_repro. Name another."
-        )
     _check_target(target, run)
     hparams = t2t_files.write_hparams(config.hparams)
     model, path = run.new_model(), run.checkpoint(checkpoint)
@@ -271,17 +262,12 @@ def export_checkpoint(
     prefix = t2t_checkpoint.write(target, step, arrays)
     if (own := list(names.values())) != run.problem.vocab_filenames:
         say(f"tensor2tensor's {config.problem} does not read {' and '.join(own)}: give it ids.")
-    rest = "the optimizer's state" if with_optimizer else "no optimizer state, as it has none"
-    if has_state and hp.ema_decay:
-        rest = "no optimizer state, which is not that of the moving average"
-    elif has_state and unknown_there:
-        rest = f"no optimizer state, as tensor2tensor has none with {unknown_there}"
-    say(f"Wrote {prefix} from {path}: the weights and {rest}.")
+    rest = "and the optimizer's state" if with_optimizer else "without optimizer state"
+    if has_state and not with_optimizer:  # of the moving average there is none either
+        rest += f", because of {unknown_there or f'ema_decay={hp.ema_decay}'}"
+    say(f"Wrote {prefix} from {path}: the weights {rest}.")
     its_own = _T2T_SETS.get(config.hparams.model, _T2T_LSTM)
-    say(
-        f"If tensor2tensor lacks the set {config.hparams_set!r}, give it --hparams_set={its_own}: "
-        "hparams.json wins over it."
-    )
+    say(f"If tensor2tensor lacks {config.hparams_set!r}, give it --hparams_set={its_own}.")
     return prefix
 
 

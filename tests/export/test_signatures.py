@@ -138,11 +138,6 @@ def test_ids_that_the_model_does_not_know(signatures, ids):
         signatures["tf_example"](input=tf.constant([example(ids)]))
 
 
-def test_what_is_no_example(signatures):
-    with pytest.raises(tf.errors.InvalidArgumentError):
-        signatures["tf_example"](input=tf.constant(["\x07"]))
-
-
 def test_the_python_calls_of_the_readme_run(small, loaded, monkeypatch, capsys):
     model, _, path = small
     assert len(loaded.weights) == len(model.variables)
@@ -194,10 +189,3 @@ def test_a_model_in_chunks_serves_all_but_its_attention(make_model, encoders):
     )
     assert set(whole.names) - set(chunked.names) == {"attention"}
     assert chunked.text(tf.constant([], tf.string))["outputs"].shape == (0,)
-
-
-def test_attention_of_nothing_and_of_what_is_too_long(signatures):
-    none = tf.constant([], tf.string)
-    assert all(len(v) == 0 for v in signatures["attention"](inputs=none, targets=none).values())
-    with pytest.raises(tf.errors.InvalidArgumentError, match="80"):
-        signatures["attention"](inputs=tf.constant(["a"]), targets=tf.constant([LONG]))

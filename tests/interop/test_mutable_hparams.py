@@ -73,23 +73,6 @@ def test_ones_own_hparam_is_carried_and_said_to_be_read_by_nothing(hparams):
     freeze(hparams)
 
 
-def test_tensor2tensors_default_of_what_we_lack_is_accepted(hparams):
-    hparams.ffn_layer = "dense_relu_dense"
-    hparams.add_hparam("use_pad_remover", True)
-    assert hparams.bottom == {}
-    freeze(hparams)
-
-
-@pytest.mark.parametrize(
-    "name, value",
-    [("ffn_layer", "conv_relu_conv"), ("num_hiden_layers", 4), ("hidden_size", 100)],
-)
-def test_what_is_wrong_is_named(hparams, name, value):
-    hparams.set_hparam(name, value)
-    with pytest.raises(UserError, match="num_hidden_layers" if name[-1] == "s" else name):
-        freeze(hparams)
-
-
 def test_parse_knows_what_may_be_assigned(hparams):
     hparams.add_hparam("knob", 1)
     hparams.add_hparam("sizes", [1])
@@ -113,10 +96,3 @@ def test_defaults_of_older_versions_are_accepted(hparams):
     hparams.target_modality = "symbol:identity"
     with pytest.raises(UserError, match="default"):
         freeze(hparams)
-
-
-def test_an_override_of_what_a_set_adds_says_that_nothing_reads_it(hparams):
-    hparams.add_hparam("own_knob", 1)
-    frozen = freeze(hparams, lambda text: None)
-    with pytest.raises(UserError, match="own_knob"):
-        frozen.override("own_knob=4")

@@ -111,28 +111,9 @@ def test_values_as_tensor2tensors_sets_say_them_too(file):
     ],
 )
 def test_a_field_that_we_lack_at_another_value(file, name, value):
-    with pytest.raises(
-        UserError, match=rf"{name}={value!r}.*--ignore_hparams={name}\.".replace("{", r"\{")
-    ):
+    with pytest.raises(UserError, match=f"--ignore_hparams={name}"):
         t2t_files.read_hparams(file({name: value}))
     t2t_files.read_hparams(file({name: value}), [name])
-
-
-def test_a_field_of_ours_can_be_left_out_too(file):
-    path = file({"self_attention_type": "local_mask_right", "num_heads": 3})
-    assert t2t_files.read_hparams(path, ["self_attention_type"]) == {"num_heads": 3}
-
-
-@pytest.mark.parametrize("text", ['{"hidden_size": 1', "[1]", "\x80\x04"])
-def test_no_json(file, text):
-    with pytest.raises(UserError, match="hparams.json"):
-        t2t_files.read_hparams(file(text))
-
-
-def test_an_unmasked_decoder_is_not_read(file):
-    path = file({"self_attention_type": "local_unmasked"})
-    with pytest.raises(UserError, match="local_unmasked"):
-        t2t_files.read_hparams(path)
 
 
 def test_overrides():

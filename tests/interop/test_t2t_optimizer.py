@@ -114,29 +114,6 @@ def test_adafactors_means_of_the_same_numbers_in_another_shape(
         np.testing.assert_array_equal(array, arrays[slot], err_msg=slot)
 
 
-def test_three_dimensions_and_adafactor(golden_case):
-    hparams = dataclasses.replace(golden_case("adafactor").hparams, attention_variables_3d=True)
-    with pytest.raises(UserError, match="attention_variables_3d"):
-        t2t_optimizer.export(compiled(hparams))
-
-
-def test_another_optimizer_is_named(t2t_run, golden_case):
-    checkpoint = t2t_checkpoint.Checkpoint(t2t_run("base_v1").write())
-    with pytest.raises(UserError):
-        t2t_optimizer.load(compiled(golden_case("adafactor").hparams), checkpoint)
-    checkpoint = t2t_checkpoint.Checkpoint(t2t_run("base_v1").write(8, slots=False))
-    with pytest.raises(UserError, match="--nooptimizer_state"):
-        t2t_optimizer.load(compiled(golden_case("base_v1").hparams), checkpoint)
-
-
-def test_an_optimizer_that_tensor2tensor_lacks_is_refused(golden_case, monkeypatch):
-    kind = optimizers.KINDS["true_adam"]._replace(t2t_slots=None)
-    monkeypatch.setitem(optimizers.KINDS, "true_adam", kind)
-    hparams = dataclasses.replace(golden_case("base_v1").hparams, optimizer="TrueAdam")
-    with pytest.raises(UserError, match="optimizer=TrueAdam"):
-        t2t_optimizer.export(compiled(hparams))
-
-
 def test_missing_and_misshapen_slots_are_all_listed(t2t_run, golden_case):
     run = t2t_run("base_v1")
     slots = run.slots()

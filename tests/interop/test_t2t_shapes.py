@@ -57,26 +57,6 @@ def test_contradictions_are_all_named(golden_case):
     assert "num_shards" not in message
 
 
-def test_norms_on_both_sides_need_to_be_said(golden_case):
-    case = golden_case("both_norms")
-    base = dataclasses.asdict(case.hparams) | {"layer_preprocess_sequence": "none"}
-    with pytest.raises(UserError, match="none"):
-        t2t_shapes.reconcile(base, shapes_of(case))
-
-
-def test_no_hparams(golden_case):
-    with pytest.raises(UserError, match="--hparams_set"):
-        t2t_shapes.reconcile(None, shapes_of(golden_case("base_v1")))
-
-
-def test_other_models_and_older_versions(golden_case):
-    t2t_shapes.check_names(shapes_of(golden_case("base_v1")), "a")
-    with pytest.raises(UserError, match="lstm_seq2seq"):
-        t2t_shapes.check_names(["lstm_seq2seq/body/kernel"], "a")
-    with pytest.raises(UserError):
-        t2t_shapes.check_names([], "a")
-
-
 def test_vocabularies(golden_case):
     case = golden_case("base_v1")
     shapes = shapes_of(case)

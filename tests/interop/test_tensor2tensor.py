@@ -1,7 +1,5 @@
 """tensor2tensor's variables, in and out."""
 
-import copy
-
 import numpy as np
 import pytest
 
@@ -34,26 +32,13 @@ def test_variables_of_three_dimensions(golden_case):
         np.testing.assert_array_equal(before, after)
 
 
-@pytest.mark.parametrize(
-    "overrides",
-    ["attention_score=additive", "attention_score=multiplicative"],
-)
-def test_attention_that_tensor2tensor_lacks_is_refused(golden_case, overrides):
-    case = golden_case("base_v1")
+def test_attention_that_tensor2tensor_lacks_is_refused(golden_case):
+    case, overrides = golden_case("base_v1"), "attention_score=additive"
     hparams = case.hparams.override(overrides)
     model = Transformer.from_hparams(hparams, inputs_vocab_size=37, targets_vocab_size=37)
     with pytest.raises(UserError, match=overrides):
         tensor2tensor.load_variables(model, case.group("var"))
     with pytest.raises(UserError, match=overrides):
-        tensor2tensor.export_variables(model)
-
-
-@pytest.mark.parametrize("name", ["norm_type", "pos"])
-def test_a_choice_that_tensor2tensor_lacks_is_refused(golden_case, name):
-    model = golden_case("base_v1").model()
-    model.hparams = copy.copy(model.hparams)
-    object.__setattr__(model.hparams, name, "new")
-    with pytest.raises(UserError, match=f"{name}=new"):
         tensor2tensor.export_variables(model)
 
 

@@ -7,18 +7,7 @@ import sys
 import pytest
 
 from t2t_repro import cli, registry
-from t2t_repro.bin import (
-    checkpoint,
-    compare,
-    datagen,
-    decoder,
-    evaluator,
-    exporter,
-    show,
-    trainer,
-    translate_all,
-    visualize,
-)
+from t2t_repro.bin import checkpoint, compare, datagen, exporter, trainer, visualize
 
 PACKAGE = """
 from tensor2tensor.data_generators import problem, text_problems
@@ -88,25 +77,11 @@ def test_datagen_trainer_and_decoder(package, tmp_path):
     assert len((tmp_path / "out").read_text().split()) == 2
 
 
-@pytest.mark.parametrize(
-    ("program", "flags"),
-    [
-        (datagen, []),
-        (trainer, ["--problem=shim_tiny"]),
-        (decoder, []),
-        (evaluator, []),
-        (checkpoint, ["--action=import", "--checkpoint=nowhere", "--output_dir=nowhere"]),
-        (exporter, []),
-        (translate_all, []),
-        (show, ["--output_dir=nowhere"]),
-        (visualize, []),
-        (compare, []),
-    ],
-)
-def test_each_program_loads_it(program, flags, package, restored, capsys):
+@pytest.mark.parametrize("program", [checkpoint, compare, datagen, exporter, trainer, visualize])
+def test_each_program_loads_it(program, package, restored, capsys):
     """What else is wrong with the flags is found only after the package is loaded."""
-    flags = [f"--t2t_usr_dir={package}", *flags]
-    with pytest.raises(SystemExit):
+    flags = [f"--t2t_usr_dir={package}", *(["--problem=shim_tiny"] if program is trainer else [])]
+    with pytest.raises(SystemExit) as left:
         cli.run("t2t-program", "", program.define_flags, program.main, flags)
-    assert "error: Expected " in capsys.readouterr().err
+    assert left.value.code == 2
     assert "shim_tiny" in registry.list_problems()
