@@ -13,15 +13,14 @@ not comparable with each other; report "sacrebleu" with its signature.
 
 import dataclasses
 import json
-from pathlib import Path
 
 from absl import flags
 
 from t2t_repro import cli
 from t2t_repro.errors import UserError
-from t2t_repro.files import check_file, check_outputs, write_text_atomic
+from t2t_repro.files import check_outputs, write_text_atomic
 from t2t_repro.scoring.bleu import score
-from t2t_repro.scoring.files import files_by_step, lines_of
+from t2t_repro.scoring.files import lines_of
 from t2t_repro.scoring.significance import paired
 from t2t_repro.views import scores as view
 
@@ -32,17 +31,11 @@ def define_flags(f: flags.FlagValues) -> None:
         "translation": "The translated file.",
         "baseline": "Another translation, to compare with it: BLEU of both with intervals, and p.",
         "json_file": "Where to write every score and signature.",
-        "source": "T2T's program never read it: leave it out.",
     }.items():
         flags.DEFINE_string(name, None, text, flag_values=f)
 
 
 def main(args: flags.FlagValues) -> None:
-    if args["source"].present:
-        raise UserError(
-            "--source has no effect here: BLEU needs --translation and --reference only. Leave it "
-            "out."
-        )
     if (args.translation is None) == (args.translations_dir is None):
         received = "neither" if args.translation is None else "both"
         raise UserError(
@@ -52,17 +45,10 @@ def main(args: flags.FlagValues) -> None:
     if args.reference is None:
         raise UserError("Expected --reference=FILE, the reference translation. Received: none.")
     cli.check_needs(args, {"baseline": "translation", "event_dir": "translations_dir"})
-    outputs = {"--json_file": args.json_file}
-    inputs = {"--translation": args.translation, "--reference": args.reference}
-    inputs["--baseline"] = args.baseline
-    if args.event_dir:
-        outputs["the last step in --event_dir"] = Path(args.event_dir, view.LAST_STEP_FILE)
-    if args.translations_dir:
-        found = files_by_step(Path(args.translations_dir).expanduser()).values()
-        inputs |= {f"{file.path.name} of --translations_dir": file.path for file in found}
-    check_outputs(outputs, inputs)
-    if args.translations_dir is not None:
-        check_file("--reference", args.reference)  # read for each translation
+    files = ("translation", "reference", "baseline")
+    check_outputs(
+        {"--json_file": args.json_file}, {f"--{name}": args[name].value for name in files}
+    )
     report: dict | list
     if args.translation is not None:
         lines, references = lines_of(args.translation, args.reference)

@@ -1,5 +1,3 @@
-import dataclasses
-import re
 import shutil
 import subprocess
 import sys
@@ -7,12 +5,13 @@ import sys
 import numpy as np
 import pytest
 
-from t2t_repro import cli, registry
+from t2t_repro import registry
 from t2t_repro.bin import avg_all
 from t2t_repro.errors import UserError
 from t2t_repro.run_directory import RunConfig, RunDirectory
-from t2t_repro.training import averaging, checkpoints
+from t2t_repro.training import checkpoints
 from t2t_repro.training.checkpoints import WEIGHTS, State
+from tests.programs import call
 
 
 @pytest.fixture
@@ -44,7 +43,7 @@ def kernel(path):
 
 
 def run(*argv):
-    cli.run("t2t-avg-all", avg_all.__doc__, avg_all.define_flags, avg_all.main, list(argv))
+    call(avg_all, *argv)
 
 
 def request(run, tmp_path, **flags):
@@ -60,7 +59,6 @@ def test_every_window_is_averaged_into_a_run_directory(trained, tmp_path, capsys
     assert checkpoints.verify(written[0]).averaged == (10, 20, 30)
     assert RunDirectory(out).config() == trained.config()
     assert (out / "vocab.words").read_text() == "a\n" and not (out / "metrics.jsonl").exists()
-    assert "Averaged ckpt-20, ckpt-30, ckpt-40 as" in capsys.readouterr().out
 
 
 @pytest.fixture
@@ -83,8 +81,7 @@ def begin(trained, tmp_path):
 def test_a_folder_holds_the_averages_of_one_run(trained, begin, tmp_path):
     avg_all.average_all(request(trained, tmp_path, n=3))
     other = begin("other")
-    refusal = "one of averages of the run. Received: .*avg, another run. Name another."
-    with pytest.raises(UserError, match=refusal):
+    with pytest.raises(UserError, match="--output_dir"):
         avg_all.average_all(request(other, tmp_path, n=2))
     names = [path.name for path in checkpoints.list_checkpoints(tmp_path / "avg")]
     assert names == ["ckpt-30", "ckpt-40"]
@@ -132,11 +129,6 @@ def test_only_the_last(trained, tmp_path):
     assert only.name == "ckpt-40" and kernel(only) == 3.5
 
 
-def test_checkpoints_of_fewer_steps_are_ignored(trained, tmp_path):
-    written = avg_all.average_all(request(trained, tmp_path, n=2, min_steps=25))
-    assert [path.name for path in written] == ["ckpt-40"]
-
-
 def test_it_waits_for_new_checkpoints(trained, tmp_path, make_clock):
     clock = make_clock(lambda naps: save(trained, 50) if naps == 2 else None)
     written = avg_all.average_all(request(trained, tmp_path, n=4, wait_minutes=1), clock=clock)
@@ -170,59 +162,19 @@ def test_what_is_removed_before_it_is_read_is_left_out(trained, tmp_path, monkey
     monkeypatch.setattr(checkpoints, "list_checkpoints", removed_meanwhile)
     with pytest.raises(UserError, match="4"):
         avg_all.average_all(request(trained, tmp_path, n=4, last_only=True), say=said.append)
-    assert said == [
-        "Left out ckpt-10, which was removed before it was read. t2t-trainer keeps more with "
-        "--keep_checkpoint_max."
-    ]
+    assert len(said) == 1 and "ckpt-10" in said[0]
     save(trained, 10)
     written = avg_all.average_all(request(trained, tmp_path, n=2), say=said.append)
     assert {path.name: kernel(path) for path in written} == {"ckpt-30": 2.5, "ckpt-40": 3.5}
-    assert "Averaged ckpt-20, ckpt-30 as" in said[2]
-
-
-def test_a_folder_without_room_is_named_before_the_work(trained, tmp_path, monkeypatch):
-    monkeypatch.setattr(averaging, "opened", None)
-    with pytest.raises(OSError, match="/proc/avg"):
-        avg_all.average_all(dataclasses.replace(request(trained, tmp_path), output_dir="/proc/avg"))
-
-
-def test_a_damaged_checkpoint_is_an_error(trained, tmp_path):
-    (trained.checkpoints_dir / "ckpt-20" / WEIGHTS).write_bytes(b"torn")
-    with pytest.raises(UserError, match="ckpt-20"):
-        avg_all.average_all(request(trained, tmp_path, n=2))
-
-
-@pytest.mark.parametrize(
-    "flags, message",
-    [
-        ([], "Expected --model_dir, the run to average. Received: none."),
-        (["--model_dir=/nothing"], "Expected a run directory with run.json"),
-        (["RUN"], "Expected at least n=8 checkpoints in .*checkpoints. Received: 4. Lower --n"),
-        (["RUN", "--min_steps=35"], "Received: 1 from step 35 on"),
-        (["RUN", "--n=2", "--last_only", "--wait_minutes=1"], "--last_only without --wait_minutes"),
-        (["RUN", "--output_dir=SAME"], "--output_dir to be another folder. Received: .* twice"),
-    ],
-)
-def test_errors_in_one_line(trained, capsys, monkeypatch, tmp_path, flags, message):
-    monkeypatch.chdir(tmp_path)
-    names = {
-        "RUN": f"--model_dir={trained.path}",
-        "--output_dir=SAME": f"--output_dir={trained.path}",
-    }
-    with pytest.raises(SystemExit) as stopped:
-        run(*[names.get(flag, flag) for flag in flags])
-    error = capsys.readouterr().err
-    assert stopped.value.code == 2 and error.count("\n") == 1
-    assert re.search(message, error), error
 
 
 def test_an_average_loads_no_tensorflow(trained, tmp_path):
     argv = [f"--model_dir={trained.path}", "--n=2", f"--output_dir={tmp_path / 'avg'}"]
     code = f"""
 import sys
-from t2t_repro import cli
 from t2t_repro.bin import avg_all
-cli.run("t2t-avg-all", "", avg_all.define_flags, avg_all.main, {argv})
+sys.argv = ["t2t-avg-all", *{argv}]
+avg_all.console()
 print({{"keras", "tensorflow"}} & set(sys.modules))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -2,10 +2,10 @@
 
 import pytest
 
-from t2t_repro import cli
-from t2t_repro.bin import avg_all, decoder, exporter, trainer, translate_all
+from t2t_repro.bin import decoder, exporter, trainer
 from t2t_repro.run_directory import RunDirectory
 from t2t_repro.training import checkpoints
+from tests.programs import call
 
 PROBLEM = "algorithmic_reverse_binary40_test"
 BOTH = "lstm_seq2seq_attention_bidirectional_encoder"
@@ -15,14 +15,9 @@ MODELS = {
 }
 
 
-def run(program, *argv):
-    name = program.__name__.rpartition(".")[2]
-    cli.run(f"t2t-{name}", program.__doc__, program.define_flags, program.main, list(argv))
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("model", MODELS)
-def test_a_model_is_trained_goes_on_and_decodes(model, tmp_path, capsys):
+def test_a_model_is_trained_goes_on_and_decodes(model, tmp_path, capsys, refused):
     hparams_set, changes = MODELS[model]
     output_dir = f"--output_dir={tmp_path / 'run'}"
     flags = [
@@ -30,8 +25,8 @@ def test_a_model_is_trained_goes_on_and_decodes(model, tmp_path, capsys):
         f"--hparams=hidden_size=8,num_hidden_layers=1,batch_size=256,{changes}",
         *(f"--data_dir={tmp_path / 'data'}", output_dir),
     ]
-    run(trainer, *flags, "--generate_data", "--train_steps=2", "--schedule=train")
-    run(trainer, *flags, "--train_steps=3", "--schedule=train_and_evaluate", "--eval_steps=1")
+    call(trainer, *flags, "--generate_data", "--train_steps=2", "--schedule=train")
+    call(trainer, *flags, "--train_steps=3", "--schedule=train_and_evaluate", "--eval_steps=1")
     assert "Continuing from" in capsys.readouterr().out
     assert RunDirectory(tmp_path / "run").config().hparams.model == model
     assert checkpoints.list_checkpoints(tmp_path / "run")[-1].name == "ckpt-3"
@@ -39,56 +34,17 @@ def test_a_model_is_trained_goes_on_and_decodes(model, tmp_path, capsys):
     source.write_text("0 1 1 0\n1 1\n")
     files = [f"--decode_from_file={source}", f"--decode_to_file={target}"]
     settings = "--decode_hparams=beam_size=2,extra_length=3"
-    run(decoder, output_dir, f"--model={model}", *files, settings)
+    call(decoder, output_dir, f"--model={model}", *files, settings)
     assert len(target.read_text().splitlines()) == 2
-    with pytest.raises(SystemExit) as stop:
-        run(exporter, output_dir)
-    assert stop.value.code == 2
-    assert f"Expected a Transformer for an export. Received: {tmp_path}" in capsys.readouterr().err
+    assert model in refused(exporter, output_dir).err
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("model", MODELS)
-def test_a_model_is_finished_and_its_checkpoints_translate(model, tmp_path, capsys):
-    hparams_set, changes = MODELS[model]
-    for side in ("inputs", "targets"):
-        for split in ("train", "eval"):
-            lines = [f"{split} word {i} of {side} {i % 7}" for i in range(40)]
-            (tmp_path / f"{side}.{split}.txt").write_text("\n".join(lines) + "\n")
-    directory = f"{tmp_path / 'run'}"
-    run(
-        trainer,
-        *("--problem=text2text_tmpdir", f"--hparams_set={hparams_set}", f"--model={model}"),
-        f"--hparams=hidden_size=8,num_hidden_layers=1,batch_size=256,{changes}",
-        *(f"--data_dir={tmp_path / 'data'}", f"--tmp_dir={tmp_path}", f"--output_dir={directory}"),
-        *("--generate_data", "--train_steps=4", "--schedule=train", "--local_eval_frequency=2"),
-    )
-    source = tmp_path / "inputs.eval.txt"
-    run(
-        translate_all,
-        *(f"--model_dir={directory}", f"--source={source}", "--wait_minutes=0"),
-        f"--translations_dir={tmp_path / 'all'}",
-        *("--beam_size=2", "--decode_hparams=extra_length=3"),
-    )
-    names = [path.name for path in (tmp_path / "all").iterdir()]
-    assert any("-2" in name for name in names) and any("-4" in name for name in names), names
-    run(
-        avg_all,
-        *("--tune", f"--model_dir={directory}", "--n=2", "--beam_sizes=1,2", "--alphas=0.6"),
-        "--sentences=5",
-    )
-    assert "Chose " in capsys.readouterr().out
-    assert RunDirectory(tmp_path / "run" / "finished").config().hparams.model == model
-
-
-def test_rows_of_several_sentences_are_refused_before_anything_is_made(tmp_path, capsys):
+def test_rows_of_several_sentences_are_refused_before_anything_is_made(tmp_path, refused):
     flags = [f"--data_dir={tmp_path}", f"--output_dir={tmp_path / 'run'}", "--train_steps=2"]
     (tmp_path / "vocab.text2text_tmpdir.32768.subwords").write_text("'a_'\n'b_'\n")
-    with pytest.raises(SystemExit) as stop:
-        run(trainer, "--problem=text2text_tmpdir_packed", "--hparams_set=lstm_attention", *flags)
-    assert stop.value.code == 2 and not (tmp_path / "run").exists()
-    said = "a sentence in each row with model=lstm_seq2seq_attention, which would mix those of one"
-    assert said in capsys.readouterr().err
+    flags += ["--problem=text2text_tmpdir_packed", "--hparams_set=lstm_attention"]
+    assert "text2text_tmpdir_packed" in refused(trainer, *flags).err
+    assert not (tmp_path / "run").exists()
 
 
 OF_WORDS = """
@@ -116,5 +72,5 @@ def test_a_model_that_cannot_decode_is_trained(tmp_path):
         *("--hparams_set=transformer_test", "--hparams=batch_size=256", "--generate_data"),
         *(f"--data_dir={tmp_path / 'data'}", f"--output_dir={tmp_path / 'run'}"),
     ]
-    run(trainer, *flags, "--train_steps=2", "--eval_steps=1")
+    call(trainer, *flags, "--train_steps=2", "--eval_steps=1")
     assert checkpoints.list_checkpoints(tmp_path / "run")[-1].name == "ckpt-2"

@@ -9,10 +9,11 @@ import sys
 import numpy as np
 import pytest
 
-from t2t_repro import cli, registry
+from t2t_repro import registry
 from t2t_repro.bin import show
 from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.views import run_view
+from tests.programs import call
 
 SET = "transformer_tiny"
 COMMAND = "t2t-trainer --output_dir=here"
@@ -62,7 +63,7 @@ def checkpoint(run, step, averaged=(), trains_on=True):
 
 
 def shown(capsys, *argv):
-    cli.run("t2t-show", show.__doc__, show.define_flags, show.main, list(argv))
+    call(show, *argv)
     return capsys.readouterr().out
 
 
@@ -93,15 +94,6 @@ def test_what_it_prints(run, capsys):
     assert "t2t-avg-all" in said and "t2t-decoder" in said and "--tune" not in said
 
 
-def test_of_text_it_names_what_chooses_by_bleu(run):
-    row = {"kind": "eval", "step": 15, "split": "dev", "approx_bleu_score": 0.5}
-    run.append_metrics(row)
-    assert any(
-        f"t2t-avg-all --tune --model_dir={run.path}" in step
-        for step in run_view.next_steps(run_view.view(run))
-    )
-
-
 def test_its_commands_can_be_pasted(run):
     moved = run.path.rename(run.path.parent / "my run")
     said = run_view.next_steps(run_view.view(RunDirectory(moved)))
@@ -109,31 +101,6 @@ def test_its_commands_can_be_pasted(run):
     assert len(commands) > 3
     for command in commands[1:]:  # the first is the run's own
         assert str(moved) in " ".join(shlex.split(command)) and f"'{moved}" in command
-
-
-def test_evaluations_of_other_sentences_are_left_out(run):
-    for step, sample in ((5, "all 9 examples"), (10, "all 9 examples"), (15, "3 examples")):
-        of = {"kind": "eval", "step": step, "split": "dev", "sample": sample}
-        run.append_metrics(of | {"loss": 2.2 if step == 10 else 1.0, "accuracy": 0.1})
-    run.append_metrics({"kind": "eval", "step": 15, "split": "test", "loss": 9.5, "bleu": 1.0})
-    found = run_view.view(run)
-    assert found.curves["dev loss"] == [(5, 1.0), (10, 2.2), (15, 2.5)]
-    assert found.checkpoints[2].scores == {"loss": 2.5, "accuracy": 0.75, "accuracy_top5": "nan"}
-    assert found.best["loss"] == (5, 1.0)
-
-
-def test_large_scores_and_what_is_not_finite(run, capsys):
-    steps = ((5, 12345.678), (10, 1e12), (15, "nan"))
-    for step, loss in steps:
-        of = {"kind": "eval", "step": step, "split": "dev"}
-        run.append_metrics(of | {"loss": loss, "bleu": "inf"})
-    lines = [line.split() for line in shown(capsys, f"--output_dir={run.path}").splitlines()]
-    assert ["5", "0.0", "12345.7", "inf", "0.2500", "best", "loss"] in lines
-    assert ["10", "0.0", "1e+12", "inf", "0.5000"] in lines
-    assert ["15", "0.0", "nan", "inf", "0.7500", "last,", "best", "accuracy"] in lines
-    found = run_view.view(run)
-    assert found.curves["dev loss"] == list(steps[:2]) and "dev bleu" not in found.curves
-    json.loads(shown(capsys, f"--output_dir={run.path}", "--json"), parse_constant=pytest.fail)
 
 
 def test_a_run_that_stopped_early(run, capsys):
@@ -159,20 +126,6 @@ def test_a_run_that_stopped_early(run, capsys):
         row = {"kind": "eval", "step": 15, "split": "dev", "accuracy_top5": "high"}
         run.append_metrics(row)
         assert "(50%), stopped, last report" in shown(capsys, f"--output_dir={run.path}")
-
-
-def test_commands_name_the_package_that_the_run_needs(run):
-    file = run.path / "run.json"
-    values = json.loads(file.read_text()) | {"t2t_usr_dir": "/my package"}
-    values["commands"] = []
-    file.write_text(json.dumps(values))
-    run.append_metrics({"kind": "eval", "step": 15, "split": "dev", "approx_bleu_score": 0.5})
-    said = run_view.next_steps(run_view.view(run))
-    named = [step for step in said if f"{run.path} --t2t_usr_dir='/my package'" in step]
-    programs = ("t2t-trainer", "t2t-avg-all", "t2t-decoder", "t2t-visualize")
-    assert [step.partition(": t2t-")[2].split()[0] for step in named] == [
-        program.removeprefix("t2t-") for program in programs
-    ]
 
 
 def test_json_for_programs(run, capsys):
@@ -204,25 +157,6 @@ def test_while_it_trains(run, capsys):
     assert run_view.view(run).being_written == ()  # a kill has left it
 
 
-def test_a_trainer_that_is_gone(run):
-    """Its file stays, and its number may be another process's by now."""
-    assert run_view.view(run).trainer == ""
-    with run.locked():
-        pass
-    assert f"process {os.getpid()} on" in (run.path / "trainer.lock").read_text()
-    assert run_view.view(run).trainer == ""
-
-
-def test_the_command_that_goes_on_is_the_trainers(run, capsys):
-    assert "Go on: t2t-trainer --output_dir=here" in shown(capsys, f"--output_dir={run.path}")
-    file = run.path / "run.json"
-    values = json.loads(file.read_text())
-    values["commands"] = ["2026-11-23T00:00:00Z t2t-checkpoint import --checkpoint=x"]
-    file.write_text(json.dumps(values))
-    said = shown(capsys, f"--output_dir={run.path}")
-    assert f"Go on: t2t-trainer --output_dir={run.path}" in said
-
-
 def test_a_run_that_has_just_begun_and_an_average(run, tmp_path, capsys):
     new = RunDirectory(tmp_path / "new")
     new.begin(run.config(), ["t2t-trainer"], [])
@@ -233,15 +167,6 @@ def test_a_run_that_has_just_begun_and_an_average(run, tmp_path, capsys):
     said = shown(capsys, f"--output_dir={new.path}")
     assert "step 15, an average of 2 checkpoints: 10, 15" in said
     assert "training does not go on from it" in said
-
-
-def test_the_best_of_a_run_is_not_one_that_stopped(run, capsys):
-    best = RunDirectory(run.path / "best")
-    best.begin(run.config(), ["t2t-trainer"], [])
-    checkpoint(best, 10, trains_on=False)
-    said = shown(capsys, f"--output_dir={best.path}")
-    assert "step 10, weights alone" in said and "training goes on in the run that they are" in said
-    assert "stopped" not in said and "Go on" not in said
 
 
 def test_a_set_of_somebody_elses(run, tmp_path, capsys):
@@ -293,16 +218,3 @@ def test_it_is_quick_and_takes_a_folder_alone(run):
     assert min(seconds) < 2
     modules = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
     assert not modules & {"tensorflow", "keras", "numpy"}
-
-
-@pytest.mark.parametrize(
-    "argv, message",
-    [
-        ([], "Expected a run directory: t2t-show RUN. Received: none."),
-        (["--output_dir=/nothing"], "Expected a run directory with run.json and hparams.json"),
-    ],
-)
-def test_what_it_refuses(argv, message, capsys):
-    with pytest.raises(SystemExit) as left:
-        shown(capsys, *argv)
-    assert left.value.code == 2 and message in capsys.readouterr().err
