@@ -68,11 +68,6 @@ def main(args: flags.FlagValues) -> None:
     if args.tune:
         tune_run(args)
         return
-    if args.last_only and args.wait_minutes:
-        raise UserError(
-            "Expected --last_only without --wait_minutes: it is not known which is the last. "
-            f"Received: --wait_minutes={args.wait_minutes}."
-        )
     average_all(cli.request(args, AverageRequest))
 
 

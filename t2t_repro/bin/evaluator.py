@@ -20,45 +20,50 @@ from typing import Any
 from absl import flags
 
 from t2t_repro import cli, progress
+from t2t_repro.fields import flag
 from t2t_repro.files import write_text_atomic
 from t2t_repro.runs import TrainedRun, trained_run
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class EvalRequest:
+    """The flags of t2t-eval, but for those that name the run."""
+
+    checkpoint_path: str | None = flag(
+        None, "The checkpoint: a ckpt-STEP folder, or a run (its newest, of RUN/best the best)."
+    )
+    eval_use_test_set: bool = flag(False, "Evaluate the test split instead of dev.")
+    eval_steps: int = flag(
+        0, "At most this many batches, spread over all lengths; 0: the whole split.", least=0
+    )
+    worker_gpu: int | None = flag(
+        None, "On how many GPUs to evaluate; default: all, or one CPU.", least=1
+    )
 
 
 def define_flags(f: flags.FlagValues) -> None:
     """Defines t2t-eval's flags."""
     cli.define_run_flags(f)
-    text = "The checkpoint: a ckpt-STEP folder, or a run (its newest, of RUN/best the best)."
-    flags.DEFINE_string("checkpoint_path", None, text, flag_values=f)
-    text = "Evaluate the test split instead of dev."
-    flags.DEFINE_bool("eval_use_test_set", False, text, flag_values=f)
-    text = "At most this many batches, spread over all lengths; 0: the whole split."
-    flags.DEFINE_integer("eval_steps", 0, text, lower_bound=0, flag_values=f)
-    text = "On how many GPUs to evaluate; default: all, or one CPU."
-    flags.DEFINE_integer("worker_gpu", None, text, lower_bound=1, flag_values=f)
+    cli.define_request_flags(f, EvalRequest)
 
 
 def main(args: flags.FlagValues) -> None:
     """Evaluates what the flags name."""
-    run = trained_run(**cli.run_flags(args))
-    result = evaluate(
-        run,
-        checkpoint=args.checkpoint_path,
-        split="test" if args.eval_use_test_set else "dev",
-        steps=args.eval_steps,
-        worker_gpu=args.worker_gpu,
-    )
+    run, request = trained_run(**cli.run_flags(args)), cli.request(args, EvalRequest)
+    result = evaluate(run, request)
     for name, value in result["metrics"].items():
         print(f"{name:24}{value:10.4f}")
     what = f"{result['split']} ({result['sample']}; teacher-forced)"
     print(f"{result['problem']}, {what}, {result['checkpoint']}")
-    path = run.path / f"eval-{result['split']}-{result['step']}{_apart(run, result, args)}.json"
+    apart = _apart(run, result, request.eval_steps)
+    path = run.path / f"eval-{result['split']}-{result['step']}{apart}.json"
     write_text_atomic(path, json.dumps(result, indent=1) + "\n")
     print(f"Written to {path}.")
 
 
-def _apart(run: TrainedRun, result: dict[str, Any], args: flags.FlagValues) -> str:
+def _apart(run: TrainedRun, result: dict[str, Any], steps: int) -> str:
     """Returns what parts a result's name from that of the run's own weights on the whole split."""
-    sample = f"-{args.eval_steps}-batches" if args.eval_steps else ""
+    sample = f"-{steps}-batches" if steps else ""
     own, folder = run.path.resolve(), pathlib.Path(result["checkpoint"]).resolve().parent
     folder = folder.parent if folder.name == "checkpoints" else folder
     if folder == own:
@@ -69,34 +74,21 @@ def _apart(run: TrainedRun, result: dict[str, Any], args: flags.FlagValues) -> s
     return f"{sample}-{folder.name}-{place}"
 
 
-def evaluate(
-    run: TrainedRun,
-    *,
-    checkpoint: str | None = None,
-    split: str = "dev",
-    steps: int = 0,
-    worker_gpu: int | None = None,
-) -> dict[str, Any]:
+def evaluate(run: TrainedRun, request: EvalRequest) -> dict[str, Any]:
     """Evaluates a checkpoint of a run with every metric.
-
-    Args:
-        run: the run.
-        checkpoint: a checkpoint or a run; None: the newest of `run`.
-        split: "dev" or "test".
-        steps: at most this many batches; 0: all.
-        worker_gpu: on how many devices, as `devices.choose`.
 
     Returns:
         {"problem", "split", "sample", "step", "checkpoint", "metrics": {name: value}}.
     """
     config = dataclasses.replace(run.config, data_dir=run.data_dir)
-    run.check_checkpoint(checkpoint)
+    run.check_checkpoint(request.checkpoint_path)
     from t2t_repro.training import checkpoints, devices, evaluation, metrics
 
-    where = devices.here(worker_gpu)
-    for warning in devices.warnings(where, worker_gpu):
+    split, steps = "test" if request.eval_use_test_set else "dev", request.eval_steps
+    where = devices.here(request.worker_gpu)
+    for warning in devices.warnings(where, request.worker_gpu):
         progress.on_stderr(f"Warning: {warning}")
-    path = run.checkpoint(checkpoint)
+    path = run.checkpoint(request.checkpoint_path)
     dataset = evaluation.evaluation_data(run.problem, split, config, steps)
     evaluator = evaluation.Evaluator(run.on(where).model(path), list(metrics.METRICS))
     values = evaluator.evaluate(dataset)

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 from absl import flags
 
 from t2t_repro import __version__, cli, progress, registry
-from t2t_repro.bin import defaults, quickstart
+from t2t_repro.bin import datagen, defaults, quickstart
 from t2t_repro.errors import UserError
 from t2t_repro.fields import flag, flags_of
 from t2t_repro.problem import Problem, check_text
@@ -149,7 +149,10 @@ def main(args: flags.FlagValues) -> None:
         check_finish(request)
     request.check()
     plans = request.foresight is not None and request.foresight.plan
-    check_tables(request)
+    if not request.generate:
+        from t2t_repro.models import sharing
+
+        sharing.check(request.config.hparams, request.problem, request.config.data_dir)
     from t2t_repro.provenance import write_of_run
     from t2t_repro.training import trainer
 
@@ -231,7 +234,7 @@ def request_of(args: flags.FlagValues) -> TrainRequest:
         make_samples=functools.partial(make_samples, problem=problem, config=config),
         make_bleu=make_bleu(problem, config, values["eval_bleu_sentences"] if evaluates else 0),
         samples_every=SAMPLES_EVERY if both else 0,
-        load_user_code=functools.partial(load_user_code, usr_dir) if usr_dir else None,
+        load_user_code=functools.partial(datagen.load_usr_dir, usr_dir) if usr_dir else None,
     )
     unread = [
         f"--{name}"
@@ -263,14 +266,6 @@ def early_stopping(values: Mapping[str, Any], split: str) -> "EarlyStopping | No
     return EarlyStopping(**{name: values[stopping + name] for name in names}, split=split)
 
 
-def check_tables(request: TrainRequest) -> None:
-    """Refuses one table for two vocabularies, where these are there already."""
-    from t2t_repro.models import sharing
-
-    if not request.generate:
-        sharing.check(request.config.hparams, request.problem, request.config.data_dir)
-
-
 def check_finish(request: TrainRequest) -> None:
     """Refuses --finish by several processes, or where there is no text."""
     check_text(request.problem, "--finish")
@@ -295,16 +290,7 @@ def finish(request: TrainRequest) -> None:
 
 def generate(job: "Job", usr_dir: str | None) -> None:
     """Makes the files that are not there yet, as t2t-datagen does, on all cores."""
-    from t2t_repro.bin import datagen
-
     datagen.run(job, datagen.this_machine(usr_dir), None)
-
-
-def load_user_code(usr_dir: str) -> None:
-    """Loads the user's package in another process."""
-    from t2t_repro.bin import datagen
-
-    datagen.load_usr_dir(usr_dir)
 
 
 def make_samples(

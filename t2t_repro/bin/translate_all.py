@@ -33,7 +33,6 @@ from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
 from t2t_repro.fields import flag
 from t2t_repro.files import INCOMPLETE, appearing, check_file, sha256, write_text_atomic
-from t2t_repro.problem import OutputType
 from t2t_repro.runs import TrainedRun, trained_run
 from t2t_repro.scoring.files import StepFile, files_by_step, score_files
 from t2t_repro.views import scores as view
@@ -109,16 +108,10 @@ def translate_all(
         clock: as in `files.appearing`.
 
     Raises:
-        UserError: if there is no whole checkpoint, the problem is one of trees, or the folder holds
-            translations of something else.
+        UserError: if there is no whole checkpoint, or the folder holds translations of something
+            else.
     """
     problem, folder = run.problem, pathlib.Path(request.translations_dir).expanduser()
-    if problem.output_type == OutputType.TREE:
-        raise UserError(
-            f"Expected a run that translates. Received: {run.path}, of {problem.name}, which "
-            "writes trees. Take t2t-decoder --checkpoint_path for "
-            "each, and python -m t2t_repro.parsing.score."
-        )
     settings = request.settings(run)
     of_file = DecodeRequest(decode_from_file=request.source, decode_reference=request.reference)
     of_file.check(settings)

@@ -144,17 +144,6 @@ def test_an_unknown_set_is_taken_where_flags_txt_names_it_beside_hparams_json(t2
         import_it(t2t.folder, tmp_path / "another")
 
 
-def test_flags_txt_names_set_and_changes(t2t_run, tmp_path):
-    t2t = t2t_run("base_v1")
-    t2t.write(hparams=False)
-    with (t2t.folder / "flags.txt").open("a") as file:
-        file.write("\n--hparams_set=transformer_base_v1\n--hparams=num_heads=3,learning_rate=0.7\n")
-    import_it(t2t.folder, tmp_path / "run")
-    config = RunDirectory(tmp_path / "run").config()
-    assert config.hparams_set == "transformer_base_v1"
-    assert (config.hparams.num_heads, config.hparams.learning_rate) == (3, 0.7)
-
-
 def test_what_cannot_be_worked_out_is_asked_for(t2t_run, tmp_path):
     t2t = t2t_run("base_v1")
     t2t.write(hparams=False, flags=False)
@@ -172,16 +161,6 @@ def test_what_cannot_be_worked_out_is_asked_for(t2t_run, tmp_path):
         import_it(t2t.folder, tmp_path / "run", problem=t2t.PROBLEM, **base)
     with pytest.raises(UserError):
         import_it(t2t.folder, tmp_path / "run", problem=t2t.PROBLEM, data_dir=str(tmp_path), **base)
-    assert not (tmp_path / "run").exists()
-
-
-def test_a_vocabulary_of_another_size(t2t_run, tmp_path):
-    t2t = t2t_run("base_v1")
-    t2t.write()
-    with (t2t.folder / t2t.VOCABULARY).open("a") as file:
-        file.write("'one more_'\n")
-    with pytest.raises(UserError, match="37"):
-        import_it(t2t.folder, tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
@@ -257,13 +236,6 @@ def test_there_and_back_and_there_again(t2t_run, tmp_path, name):
     assert {"checkpoint", "hparams.json", "flags.txt", t2t.VOCABULARY} < files
     there = json.loads((tmp_path / "back" / "hparams.json").read_text())
     assert {key: there.get(key) for key in t2t.hparams} == t2t.hparams
-
-
-def test_an_average_has_no_slots(t2t_run, tmp_path, capsys):
-    import_it(t2t_run("base_v1").write(slots=False), tmp_path / "run")
-    prefix = export_it(trained_run(tmp_path / "run"), tmp_path / "back")
-    assert Checkpoint(prefix).slots() == {} and Checkpoint(prefix).step() == 7
-    assert "without optimizer state" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,13 @@ import shutil
 import keras
 import pytest
 
-from t2t_repro import cli
 from t2t_repro.bin import decoder
 from t2t_repro.registry import get_problem
 from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.runs import trained_run
 from t2t_repro.training import checkpoints
 from tests.data.record_files import write_examples
+from tests.programs import call
 
 SAMPLE = "sampling_method=random,beam_size=1"
 PROBLEM, SET = "algorithmic_identity_decimal40", "transformer_test"
@@ -53,14 +53,7 @@ def source(tmp_path):
 
 
 def decode(*flags):
-    cli.run("t2t-decoder", decoder.__doc__, decoder.define_flags, decoder.main, list(flags))
-
-
-def error_of(capsys, *flags):
-    with pytest.raises(SystemExit) as stop:
-        decode(*flags)
-    assert stop.value.code == 2
-    return capsys.readouterr().err
+    call(decoder, *flags)
 
 
 def test_from_file(run, source, tmp_path, capsys):
@@ -88,24 +81,17 @@ def test_from_file(run, source, tmp_path, capsys):
     [
         (False, "return_beams=True,write_beam_scores=True"),
         *(
-            pytest.param(dataset, columns, marks=pytest.mark.slow)
-            for columns in (
-                "",
-                "return_alignments=True",
-                "return_beams=True",
-                "return_beams=True,write_beam_scores=True,return_alignments=True",
+            pytest.param(*each, marks=pytest.mark.slow)
+            for each in (
+                (False, "return_beams=True,write_beam_scores=True,return_alignments=True"),
+                (True, "return_beams=True,write_beam_scores=True"),
             )
-            for dataset in (False, True)
         ),
-        pytest.param(True, "return_beams=True,write_beam_scores=True", marks=pytest.mark.slow),
     ],
 )
 def test_the_translations_alone_are_scored(run, source, tmp_path, capsys, dataset, columns):
     """Whatever else the file holds, its BLEU is that of the best translations."""
-    if dataset and "alignments" in columns:
-        return  # refused
-    name = tmp_path / "out.decodes"
-    flags = [f"--output_dir={run}", f"--decode_to_file={name}"]
+    flags = [f"--output_dir={run}", f"--decode_to_file={tmp_path / 'out.decodes'}"]
     flags += [] if dataset else [f"--decode_from_file={source}"]
     beams = "--decode_hparams=beam_size=2,extra_length=9"
     decode(*flags, beams)
@@ -113,12 +99,12 @@ def test_the_translations_alone_are_scored(run, source, tmp_path, capsys, datase
     (tmp_path / "right").write_text(out.read_text().replace("4", "5"))
     flags.append(f"--decode_reference={tmp_path / 'right'}")
     tables = []
-    for more in ("", columns):
+    for more in ("", f",{columns}"):
         capsys.readouterr()
-        decode(*flags, f"{beams},{more}" if more else beams)
+        decode(*flags, beams + more)
         tables.append(capsys.readouterr().out.partition("sentences")[2])
     assert tables[0] == tables[1] and "sacreBLEU" in tables[0]
-    assert columns == "" or "\t" in out.read_text() or dataset
+    assert dataset or "\t" in out.read_text()
 
 
 def test_the_default_name_and_the_exact_mode(run, source):
@@ -185,21 +171,6 @@ def test_every_option_of_a_file_together(run, source, tmp_path):
 
 
 @pytest.mark.slow
-def test_models_in_chunks_align_as_whole_ones(run, source, tmp_path):
-    chunked = RunDirectory(tmp_path / "chunked")
-    RunDirectory(run).copy_description(chunked)
-    shutil.copytree(run / "checkpoints", chunked.checkpoints_dir)
-    chunks = chunked.config().hparams.override("attention_chunk_size=2,attention_dropout=0")
-    (chunked.path / "hparams.json").write_text(chunks.to_json())
-    files = f"--decode_from_file={source}", f"--data_dir={run}", f"--ensemble={chunked.path}"
-    settings = "--decode_hparams=beam_size=1,extra_length=3,return_alignments=1"
-    for of in (run, chunked.path):
-        decode(f"--output_dir={of}", f"--decode_to_file={tmp_path / of.name}.out", *files, settings)
-    alone, both = ((tmp_path / f"{of.name}.out").read_text() for of in (run, chunked.path))
-    assert "-" in alone and alone == both
-
-
-@pytest.mark.slow
 def test_an_ensemble_is_of_the_runs_that_are_named(run, source, tmp_path, capsys):
     from t2t_repro.training import checkpoints
 
@@ -220,28 +191,12 @@ def test_an_ensemble_is_of_the_runs_that_are_named(run, source, tmp_path, capsys
     assert (found.models[0].weights[0].numpy() != model.weights[0].numpy()).any()
 
 
-def test_runs_of_another_problem_or_vocabulary_do_not_decode_together(run, tmp_path, capsys):
-    config = RunDirectory(run).config()
+def test_runs_of_another_problem_do_not_decode_together(run, tmp_path, refused):
     another = RunDirectory(tmp_path / "another")
+    config = RunDirectory(run).config()
     another.begin(dataclasses.replace(config, problem="algorithmic_sort_problem"), ["t"], [])
-    error = error_of(capsys, f"--output_dir={run}", f"--ensemble={another.path}")
+    error = refused(decoder, f"--output_dir={run}", f"--ensemble={another.path}").err
     assert str(another.path) in error
-    vocabulary, letters = tmp_path / "vocab.text2text_tmpdir.32768.subwords", "0123456789;\\_u"
-    text = dataclasses.replace(config, problem="text2text_tmpdir")
-    runs = []
-    for number in range(2):
-        vocabulary.write_text(
-            "".join(f"'{x}'\n" for x in ["<pad>", "<EOS>", *letters, "ab"[number]])
-        )
-        runs.append(RunDirectory(tmp_path / f"run{number}"))
-        runs[-1].begin(text, ["t2t-trainer"], [vocabulary])
-    from t2t_repro.models.build import model_for
-    from t2t_repro.training import checkpoints
-
-    model = model_for(get_problem("text2text_tmpdir"), config.hparams, str(runs[0].path))
-    checkpoints.save(runs[0].checkpoints_dir, model, checkpoints.State(step=7))
-    error = error_of(capsys, f"--output_dir={runs[0].path}", f"--ensemble={runs[1].path}")
-    assert str(runs[1].path) in error
 
 
 @pytest.mark.slow
@@ -300,36 +255,23 @@ _SAME = ("--decode_from_file=HERE", "--decode_reference=HERE")
 @pytest.mark.parametrize(
     ("flags", "name"),
     [
-        (["--output_dir="], "--output_dir"),
         (["--problem=algorithmic_sort_problem"], "--problem"),
         (["--hparams_set=transformer_base"], "--hparams_set"),
         (["--hparams=hidden_size=16"], "--hparams"),
-        (["--decode_from_file=nowhere.txt"], "nowhere.txt"),
         (["--decode_interactive", "--decode_from_file=HERE"], "--decode_interactive"),
         (["--decode_from_file=HERE", "--decode_to_file=."], "'.'"),
         ([*_SAME, "--decode_hparams=num_samples=0"], __file__),
         (["--score_file=HERE"], "--decode_to_file"),
-        (["--score_file=nowhere.tsv"], "nowhere.tsv"),
         (["--worker_id=1"], "shard_id"),
         (["--decode_shards=2"], "shards=1"),
         (["--decode_shards=2", "--decode_from_file=a"], "a000"),
-        (["--decode_hparams=beams=3"], "beams"),
-        (["--eval_use_test_set"], "files"),
         (["--checkpoint_path=nowhere"], "nowhere"),
-        (["--t2t_usr_dir=nowhere"], "nowhere"),
         (["--engine=ctranslate2", "--t2t_exact"], "--t2t_exact"),
         (["--engine=ctranslate2", f"--decode_hparams={SAMPLE}"], "sampling_method"),
         (["--partial_targets_file=no", "--decode_from_file=HERE"], "no"),
         (["--engine=ctranslate2", "--engine_dir=nowhere"], "nowhere"),
     ],
 )
-def test_errors(run, capsys, flags, name):
+def test_errors(run, refused, flags, name):
     flags = [f.replace("HERE", __file__) for f in flags]
-    assert name in error_of(capsys, f"--output_dir={run}", *flags)
-
-
-def test_an_empty_file_is_named_before_the_model_is_loaded(run, source, monkeypatch, capsys):
-    monkeypatch.setattr("t2t_repro.export.engines.carry_out", None)
-    source.write_text("")
-    error = error_of(capsys, f"--output_dir={run}", f"--decode_from_file={source}")
-    assert str(source) in error
+    assert name in refused(decoder, f"--output_dir={run}", *flags).err

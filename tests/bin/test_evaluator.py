@@ -104,4 +104,4 @@ def test_data_of_another_vocabulary_is_refused(trained, tmp_path):
     text_run.begin(config, ["test"], [vocabulary])
     vocabulary.write_text("b\na\n")
     with pytest.raises(UserError, match=vocabulary.name):
-        evaluator.evaluate(trained_run(text_run.path, str(tmp_path)))
+        evaluator.evaluate(trained_run(text_run.path, str(tmp_path)), evaluator.EvalRequest())

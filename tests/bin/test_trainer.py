@@ -101,14 +101,6 @@ def test_registry_help_lists_everything_and_loads_nothing_heavy():
         assert f"  {name}\n" in done.stdout
 
 
-def test_help_names_every_flag(capsys):
-    with pytest.raises(SystemExit) as stopped:
-        run("--help")
-    assert stopped.value.code == 0
-    out = capsys.readouterr().out
-    assert "--local_eval_frequency=" in out and "--[no]generate_data" in out
-
-
 def test_the_embedded_default_runs_through(tmp_path, capsys, monkeypatch):
     """Shrunk; that it learns is for test_experiment and for the command itself."""
     problem = registry.get_problem(quickstart.PROBLEM)

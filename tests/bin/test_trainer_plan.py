@@ -58,14 +58,6 @@ def test_it_prints_and_stops(on, capsys):
     assert not begun
 
 
-def test_it_goes_on_all_the_same(on, capsys):
-    begun = on(TWO_CORES)
-    run("--hparams_set=transformer_big", "--yes")
-    job, (request, _, made) = begun
-    assert job.problem.name == request.config.problem == "translate_ende_wmt14"
-    assert list(plan.lacks(made)) == ["time"] and "57.4 days" in capsys.readouterr().out
-
-
 @pytest.fixture
 def prepared(tmp_path):
     """WMT14 as t2t-datagen would leave it in t2t_data, but for the records."""
@@ -190,17 +182,6 @@ def test_data_that_nothing_makes_are_asked_for_as_ever(on, refused):
     error = refused(trainer, *flags, "--output_dir=run").err
     assert "t2t-datagen --problem=translate_ende_wmt14" in error
     shutil.rmtree("none")
-
-
-@pytest.mark.parametrize(
-    "hours, said",
-    [
-        *((0.01, "1 minute"), (0.5, "30 minutes"), (5.25, "5.2 hours"), (100, "4.2 days")),
-        (24 * 365 * 2.1, "2.1 years"),
-    ],
-)
-def test_times_for_people(hours, said):
-    assert plan.span(hours) == said
 
 
 def test_the_embedded_default_says_where_it_trains_and_plans_nothing(on, capsys, monkeypatch):

@@ -147,7 +147,6 @@ def test_new_checkpoints_are_waited_for_and_bad_ones_passed_over(run, model, tmp
         (["--source=empty"], "empty"),
         (["--reference=nowhere"], "nowhere"),
         (["--reference=short"], "1 lines for 2"),
-        (["--reference=right", "--decode_hparams=identity_output=1"], "identity_output"),
         (["--t2t_usr_dir=nowhere"], "nowhere"),
     ],
 )
@@ -163,12 +162,9 @@ def test_what_is_refused_before_anything_is_written(
     assert not (tmp_path / "out").exists()
 
 
-def test_trees_and_broken_checkpoints(run, tmp_path, refused):
+def test_no_whole_checkpoint(run, tmp_path, refused):
     of = [f"--model_dir={run.path}", f"--source={tmp_path / 'in'}"]
     of += [f"--translations_dir={tmp_path / 'out'}", SHORT]
     for path in checkpoints.list_checkpoints(run.path):
         (path / checkpoints.WEIGHTS).write_bytes(b"torn")
     assert str(run.checkpoints_dir) in refused(translate_all, *of).err
-    text = (run.path / "run.json").read_text().replace(PROBLEM, "parsing_wsj4k")
-    (run.path / "run.json").write_text(text)
-    assert "parsing_wsj4k" in refused(translate_all, *of).err

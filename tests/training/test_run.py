@@ -167,7 +167,9 @@ def test_the_evaluator_and_the_trainer_find_the_same(make, steps):
     request = make(steps=2, overrides="batch_size=64,num_hidden_layers=1", eval_steps=steps)
     trained = trainer.run(request)
     evaluated = trainer.run(dataclasses.replace(request, schedule="evaluate"))
-    found = evaluator.evaluate(trained_run(request.run.path), steps=steps)
+    found = evaluator.evaluate(
+        trained_run(request.run.path), evaluator.EvalRequest(eval_steps=steps)
+    )
     assert trained == evaluated == {name: found["metrics"][name] for name in trained}
     assert request.run.read_metrics()[-1]["sample"] == found["sample"]
 
