@@ -88,23 +88,6 @@ def test_at_the_end_it_waits_for_what_is_at_work_and_for_no_more(lower, may, com
     assert compiled == [(4, False)]
 
 
-def test_what_failed_beside_others_is_made_by_itself(lower, may, said):
-    may.set()
-    crowded = [True]
-
-    def sometimes(shape):
-        if crowded:
-            raise ValueError(f"no memory for {crowded.pop()}")
-        return lower(shape)
-
-    with CompilePool(SHAPES[:2], 1, said.append) as programs:
-        programs.begin(sometimes)
-        programs._pool.shutdown()
-        assert programs.program(batch_of(SHAPES[1])) == "program of 10"
-        assert programs.program(batch_of(SHAPES[0])) == "program of 4"
-    assert len(said) == 1
-
-
 class Dataset:
     shares = list(zip((0.6, 0.3, 0.1), SHAPES, strict=True))
 

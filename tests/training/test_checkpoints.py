@@ -267,17 +267,6 @@ def test_steps_go_on_while_the_weights_of_before_are_written(tmp_path, make_mode
     np.testing.assert_array_equal(saved, before)
 
 
-def test_a_save_waits_for_the_one_before(tmp_path, make_model, monkeypatch):
-    go = slow(monkeypatch)
-    model, saver = make_model(), Saver(tmp_path)
-    saver.save(model, State(step=1))
-    threading.Timer(0.2, go.set).start()
-    saver.save(model, State(step=2))
-    assert "ckpt-1" in names(tmp_path)
-    saver.close()
-    assert names(tmp_path) == ["ckpt-1", "ckpt-2"]
-
-
 @pytest.mark.parametrize("ask", [Saver.wait, Saver.check])
 def test_a_full_disk_is_an_error_once_and_leaves_the_earlier_ones(
     tmp_path, make_model, monkeypatch, ask

@@ -19,6 +19,14 @@ STEPS = 20
 TIMEOUT = 600  # seconds; on a machine with nothing else to do it takes some 20
 OFF = "layer_prepostprocess_dropout=0,attention_dropout=0,relu_dropout=0"
 OVERRIDES = f"{OFF},optimizer=multistep_adam,optimizer_multistep_accumulate_steps=3"
+SHAPES = {"kernel": (5, 3), "bias": (4,), "table": (7, 8)}
+CASES = {
+    "adam": dict(optimizer="adam"),
+    "adam_w": dict(optimizer="adam_w"),
+    "multistep_adam": dict(optimizer="multistep_adam", optimizer_multistep_accumulate_steps=3),
+    "moving_average": dict(optimizer="adam", ema_decay=0.4),
+    "adafactor": dict(optimizer="adafactor", optimizer_adafactor_beta1=0.5),
+}
 
 
 def build(devices, overrides=OVERRIDES):
@@ -105,6 +113,74 @@ def compiled(devices) -> list[float]:
     return [evaluated, float(sum(went))]
 
 
+def update(strategy, hparams, start, steps):
+    """Returns the variables, or their averages, after each step's gradients: a set a replica."""
+    import tensorflow as tf
+
+    from t2t_repro.layers.layer import FusedVariable
+    from t2t_repro.training import optimizers
+
+    with strategy.scope():
+        *others, (last, table) = start.items()
+        variables = [keras.Variable(v, dtype="float32", name=n) for n, v in others]
+        parts = {"axis": 0, "sizes": (4, 3)}
+        variables.append(FusedVariable(table, dtype="float32", name=last, **parts))
+        optimizer = optimizers.from_hparams(hparams)
+        optimizer.build(variables)
+
+    @tf.function
+    def step(gradients):
+        strategy.run(lambda g: optimizer.apply(list(g), variables) and None, args=(gradients,))
+
+    for shares in steps:
+        if strategy.num_replicas_in_sync == 1:
+            step(tuple(tf.constant(sum(parts)) for parts in zip(*shares, strict=True)))
+        else:
+            step(tuple(distribute(strategy, parts) for parts in zip(*shares, strict=True)))
+    if optimizer.use_ema:
+        variables = optimizer._model_variables_moving_average
+    return [keras.ops.convert_to_numpy(v) for v in variables]
+
+
+def distribute(strategy, parts):
+    import tensorflow as tf
+
+    return strategy.experimental_distribute_values_from_function(
+        lambda context: tf.constant(parts[context.replica_id_in_sync_group])
+    )
+
+
+def updated() -> None:
+    """Prints for each optimizer how far it moved, and how far two replicas are from one device."""
+    import tensorflow as tf
+
+    from t2t_repro.config import HParams
+
+    (cpu,) = tf.config.list_physical_devices("CPU")
+    tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+    random = np.random.default_rng(0)
+    start = {n: random.normal(size=s).astype("float32") for n, s in SHAPES.items()}
+    steps = [
+        [[random.normal(size=s).astype("float32") for s in SHAPES.values()] for _ in range(2)]
+        for _ in range(7)
+    ]
+    result = {}
+    for name, changes in CASES.items():
+        hparams = HParams(
+            learning_rate_schedule="constant",
+            learning_rate_constant=0.01,
+            clip_grad_norm=3.0,
+            weight_decay=0.3,
+            **changes,
+        )
+        one = update(tf.distribute.get_strategy(), hparams, start, steps)
+        two = update(tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]), hparams, start, steps)
+        moved = min(float(abs(a - c).max()) for a, c in zip(one, start.values(), strict=True))
+        differ = max(float(abs(a - b).max()) for a, b in zip(one, two, strict=True))
+        result[name] = moved, differ
+    print(json.dumps(result))
+
+
 def mirrored() -> None:
     """The program of one process with two devices."""
     from t2t_repro.training import devices
@@ -116,12 +192,12 @@ def mirrored() -> None:
     print(json.dumps({"seeds": seeds(two), **results}))
 
 
-@pytest.fixture(scope="module")
-def trained():
+def said_by(program: str):
+    """Returns what a program of this file prints, as JSON."""
     root = os.path.dirname(os.path.dirname(os.path.dirname(distribution.__file__)))
     own = {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1", "PYTHONPATH": root}
     done = subprocess.run(
-        [sys.executable, __file__],
+        [sys.executable, __file__, program],
         env=os.environ | own,
         capture_output=True,
         text=True,
@@ -129,6 +205,16 @@ def trained():
     )
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.fixture(scope="module")
+def trained():
+    return said_by("mirrored")
+
+
+@pytest.fixture(scope="module")
+def moves():
+    return said_by("updated")
 
 
 def test_a_checkpoint_of_replicas_has_the_moving_average(trained):
@@ -144,6 +230,12 @@ def assert_same(one: dict, two: dict) -> None:
     assert two["weights"].keys() == one["weights"].keys()
     for name, value in one["weights"].items():
         np.testing.assert_allclose(two["weights"][name], value, rtol=1e-5, atol=1e-5, err_msg=name)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_two_replicas_update_as_one_device_that_sees_the_sum_of_their_gradients(moves, case):
+    moved, differ = moves[case]
+    assert moved > 0.01 and differ < 1e-6
 
 
 @pytest.mark.slow
@@ -165,4 +257,4 @@ def test_each_replica_drops_its_own_values(trained):
 
 
 if __name__ == "__main__":
-    mirrored()
+    {"mirrored": mirrored, "updated": updated}[sys.argv[1]]()

@@ -62,30 +62,6 @@ def test_a_signal_saves_the_running_step_and_the_run_goes_on_as_if_there_was_non
         np.testing.assert_array_equal(value, weights(resumed)[name], name)
 
 
-def test_a_signal_is_heard_where_steps_are_left_out(run, make_model, make_batches, monkeypatch):
-    plan = Plan(train_steps=9, local_eval_frequency=5, max_nonfinite_steps=50)
-    step_function, made = distribution.step_function, []
-
-    def failing_from_the_third(*arguments):
-        step = step_function(*arguments)
-
-        def of(batch, observer):
-            made.append(batch)
-            if len(made) < 3:
-                return step(batch, observer)
-            if len(made) == 5:
-                os.kill(os.getpid(), signal.SIGTERM)
-            raise distribution.NotFinite(float("nan"))
-
-        return of
-
-    monkeypatch.setattr(distribution, "step_function", failing_from_the_third)
-    with pytest.raises(Interrupted) as stopped, process.handle_signals():
-        Trainer(make_model(), make_batches().skip, run, plan).train()
-    assert stopped.value.exit_code == 143 and len(made) in (5, 6)
-    assert checkpoints.step_of(checkpoints.latest(run.path)) == 2
-
-
 @pytest.mark.parametrize("at, saved", [(1, None), (3, 2)])
 def test_a_compilation_that_a_signal_breaks_ends_the_run_as_the_signal_does(
     tmp_path, run, make_model, make_batches, monkeypatch, train, weights, at, saved
@@ -119,29 +95,6 @@ def test_a_compilation_that_a_signal_breaks_ends_the_run_as_the_signal_does(
     train(straight, make_batches(), other, train_steps=8)
     for name, value in weights(straight).items():
         np.testing.assert_array_equal(value, weights(resumed)[name], name)
-
-
-@pytest.mark.parametrize(
-    "error, is_signalled, was_compiling",
-    [
-        (RuntimeError("no kernel image"), False, True),
-        (RuntimeError("half of an update is made"), True, False),
-        (UserError("no memory for a batch"), True, True),
-    ],
-)
-def test_another_error_of_a_step_is_an_error(
-    run, make_model, make_batches, monkeypatch, error, is_signalled, was_compiling
-):
-    def broken(*_):
-        if is_signalled:
-            os.kill(os.getpid(), signal.SIGTERM)
-        raise error
-
-    monkeypatch.setattr(distribution, "step_function", lambda *_: broken)
-    monkeypatch.setattr(distribution, "was_compiling", lambda model: was_compiling)
-    with pytest.raises(type(error), match=str(error)), process.handle_signals():
-        Trainer(make_model(), make_batches().skip, run, Plan(train_steps=8)).train()
-    assert checkpoints.latest(run.path) is None
 
 
 def test_an_evaluation_that_a_signal_ends_is_made_again(run, make_model, make_batches):

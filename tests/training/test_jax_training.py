@@ -45,7 +45,7 @@ def train(run_dir, steps, *flags):
         "--hparams=" + SIZES + "," + OVERRIDES, *(flags or ["--eval_steps=1"]),
     )
 
-OVERRIDES = "batch_size=10,attention_dropout=0.3"
+OVERRIDES = "batch_size=10,attention_dropout=0.3,ema_decay=0.9"
 train("straight", 3)
 train("stopped", 2, "--schedule=train")
 train("stopped", 3, "--schedule=train")
