@@ -25,6 +25,8 @@ def test_a_file_appears_when_it_is_complete(tmp_path, mode, content):
 
 
 def test_a_failure_leaves_the_file_that_was_there(tmp_path):
+    with pytest.raises(IsADirectoryError), files.writing(tmp_path):
+        raise AssertionError("the work was done")
     path = tmp_path / "file"
     files.write_text_atomic(path, "before")
     with pytest.raises(KeyboardInterrupt), files.writing(path) as file:
@@ -43,12 +45,6 @@ def test_a_table_of_named_values_or_of_lists(tmp_path):
     assert path.read_bytes() == b'a,5\n,0.333333\n"x\ny",inf\n'
     files.write_csv(path, [])
     assert path.read_bytes() == b"" and names(tmp_path) == ["s.csv"]
-
-
-def test_a_folder_in_its_place_is_found_at_once(tmp_path):
-    (tmp_path / "folder").mkdir()
-    with pytest.raises(IsADirectoryError, match="folder"), files.writing(tmp_path / "folder"):
-        raise AssertionError("the work was done")
 
 
 def test_an_error_of_the_system_names_the_file(tmp_path):
@@ -120,31 +116,6 @@ def test_a_link_stays_one(tmp_path, name, end):
     assert names(tmp_path) == sorted(["folder", name, "second"])
 
 
-@pytest.mark.parametrize("mode", ["w", "wb"])
-def test_a_pipe_is_written_to(tmp_path, mode):
-    path, content = tmp_path / "pipe", "ä\n"
-    os.mkfifo(path)
-    (tmp_path / "link").symlink_to("pipe")
-    for name in (path, tmp_path / "link"):
-        reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-        assert files.is_stream(name)
-        with files.writing(name, mode) as file:
-            file.write(content if mode == "w" else content.encode())
-        assert os.read(reader, 100) == content.encode()
-        os.close(reader)
-    assert path.is_fifo() and names(tmp_path) == ["link", "pipe"]
-
-
-def test_a_device_stays_one(tmp_path):
-    before = os.stat(os.devnull)
-    (tmp_path / "link").symlink_to(os.devnull)
-    for name in (os.devnull, tmp_path / "link"):
-        files.write_text_atomic(name, "x")
-    after = os.stat(os.devnull)
-    assert (before.st_ino, before.st_rdev) == (after.st_ino, after.st_rdev)
-    assert not os.path.exists(os.devnull + files.INCOMPLETE) and names(tmp_path) == ["link"]
-
-
 @pytest.fixture
 def here(tmp_path, monkeypatch):
     """A folder with a file `in`, and names that lead to it."""
@@ -175,8 +146,20 @@ def test_what_is_one_file(here, output, input):
                 files.check_outputs(outputs, {})
 
 
-def test_what_destroys_nothing(here):
+def test_what_passes_through_is_written_to_and_destroys_nothing(here):
     os.mkfifo(here / "pipe")
+    (here / "to_pipe").symlink_to("pipe")
+    for name in ("pipe", "to_pipe"):
+        reader = os.open("pipe", os.O_RDONLY | os.O_NONBLOCK)
+        with files.writing(name) as file:
+            file.write("ä\n")
+        assert os.read(reader, 100) == "ä\n".encode()
+        os.close(reader)
+    before = os.stat(os.devnull)
+    files.write_text_atomic(os.devnull, "x")
+    after = os.stat(os.devnull)
+    assert (before.st_ino, before.st_rdev) == (after.st_ino, after.st_rdev)
+    assert not [name for name in os.listdir(here) if name.endswith(files.INCOMPLETE)]
     outputs = {"a": "new", "b": "folder/in", "c": "pipe", "d": "pipe", "e": os.devnull}
     files.check_outputs(outputs | {"f": os.devnull}, {"--in": "in"})
 

@@ -102,21 +102,6 @@ def test_a_program_that_trains_says_nothing_but_its_own(tmp_path):
     assert ended.stdout.startswith("transformer_quickstart on algorithmic_reverse_quickstart:\n")
 
 
-@pytest.mark.slow
-def test_a_search_has_nothing_of_which_onednn_complains(tmp_path):
-    """It does of each transposition of int64, as an error, when it optimizes the graph."""
-    from t2t_repro.training import checkpoints
-    from tests import untrained
-
-    run, model = untrained.run_on(tmp_path, "algorithmic_reverse_binary40_test")
-    checkpoints.save(run.checkpoints_dir, model, checkpoints.State(step=3))
-    (tmp_path / "in").write_text("0 1 1\n1 0\n")
-    files = f"--decode_from_file={tmp_path}/in", f"--decode_to_file={tmp_path}/out"
-    ended = started("t2t_repro.bin.decoder", f"--output_dir={run.path}", *files)
-    assert ended.returncode == 0 and (tmp_path / "out").exists()
-    assert "oneDNN" not in ended.stderr
-
-
 LOAD = """
 import sys
 import t2t_repro

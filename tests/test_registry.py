@@ -73,12 +73,9 @@ def test_usr_dir(tmp_path):
     assert ours.startswith("t2t-datagen --problem=text2text_tmpdir --data_dir=data ")
 
 
-def test_usr_dir_must_be_a_package(tmp_path):
+def test_usr_dir_is_a_package_and_cannot_take_a_name(tmp_path):
     with pytest.raises(UserError, match="__init__.py"):
         registry.load_usr_dir(tmp_path)
-
-
-def test_usr_dir_cannot_take_a_name(tmp_path):
     text = USR_DIR.format(prefix="transformer", camel="Other")
     (tmp_path / "__init__.py").write_text(text)
     with pytest.raises(UserError, match="transformer_small"):

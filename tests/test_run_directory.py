@@ -104,26 +104,20 @@ def test_another_vocabulary_is_refused_and_the_old_one_stays(tmp_path):
     assert len(run.config().commands) == 1
 
 
-def test_a_run_of_tensor2tensor_is_not_written_over(tmp_path):
+def test_what_is_no_run_is_not_written_over(tmp_path):
+    run = RunDirectory(tmp_path / "lost")
+    (run.checkpoints_dir / "ckpt-3").mkdir(parents=True)
+    with pytest.raises(UserError, match="run.json"):
+        run.begin(CONFIG, ["x"], [])
     (tmp_path / "model.ckpt-7.index").touch()
     (tmp_path / "hparams.json").write_text("theirs")
     with pytest.raises(UserError, match=f"--checkpoint={tmp_path} "):
         RunDirectory(tmp_path).begin(CONFIG, ["x"], [])
     assert (tmp_path / "hparams.json").read_text() == "theirs"
-    (tmp_path / "old.ckpt-run").mkdir()
-    (tmp_path / "old.ckpt-run" / "model.ckpt-7.index").touch()
-    assert of_tensor2tensor(tmp_path / "old.ckpt-run")
     assert not of_tensor2tensor(tmp_path / "model.ckpt-9")
     assert not of_tensor2tensor(tmp_path / "model.ckpt-7-ours")
     assert f"{tmp_path}/model.ckpt-7" in of_tensor2tensor(tmp_path / "model.ckpt-7")
     assert not of_tensor2tensor(tmp_path / "run") and not of_tensor2tensor(tmp_path.parent)
-
-
-def test_checkpoints_without_a_configuration_are_refused(tmp_path):
-    run = RunDirectory(tmp_path)
-    (run.checkpoints_dir / "ckpt-3").mkdir(parents=True)
-    with pytest.raises(UserError, match="run.json"):
-        run.begin(CONFIG, ["x"], [])
 
 
 @pytest.mark.parametrize(
