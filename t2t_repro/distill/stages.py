@@ -1,5 +1,6 @@
 """From a teacher to a trained student: which programs run, in which order, with which flags."""
 
+import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -67,7 +68,7 @@ def run(request: DistillRequest, say: Callable[[str], None] = print) -> Record:
             say(f"  {count:,} {what}")
         for stage in _of_the_student(request, folder, teacher, wanted):
             doing.run(stage)
-    model = command("", output_dir=folder / "model")[1]
+    model = shlex.quote(f"--output_dir={folder / 'model'}")
     say(f"\nWhat to try next:\n  t2t-decoder {model} --decode_interactive\n  t2t-exporter {model}")
     return doing.record
 

@@ -1,6 +1,7 @@
 """What t2t-own-text is asked for, and where everything that it makes lies."""
 
 import dataclasses
+import os
 import pathlib
 from typing import Any
 
@@ -26,7 +27,9 @@ class OwnTextRequest:
         0, "About how many subwords to build; 0: as the text supports.", least=0, most=2**20
     )
     vocab: str = flag(
-        "", "A vocabulary of your own for both sides: T2T's subwords or a SentencePiece model."
+        "",
+        "A vocabulary of your own, or two, of source and target, with a comma between: T2T's "
+        "subwords or a SentencePiece model.",
     )
     keep_bad_pairs: bool = flag(
         False, "Take all pairs, also those that t2t-datagen --drop_bad_pairs leaves out."
@@ -54,7 +57,7 @@ class OwnTextRequest:
     def files(self) -> list[str]:
         """Returns the files that are read."""
         paths = [path for corpus in self.raw.corpora() for path in corpus.paths()]
-        return paths + [self.vocab] * bool(self.vocab)
+        return paths + [os.path.expanduser(path) for path in self.vocab.split(",") if path]
 
 
 class Folder:

@@ -107,10 +107,10 @@ def test_a_longer_training_makes_what_depends_on_it_anew(
 
 
 def test_other_text_and_flags_are_refused(programs, request_of, tmp_path):
-    vocab = tmp_path / "pieces"
-    vocab.write_text("a\n")
-    found, _ = run(request_of(vocab=str(vocab)))
-    assert str(vocab) in found.inputs
+    (tmp_path / "pieces").write_text("a\n")
+    vocab = f"{tmp_path / 'en'},{tmp_path / 'pieces'}"
+    found, _ = run(request_of(vocab=vocab))
+    assert str(tmp_path / "pieces") in found.inputs
     before = (tmp_path / "out" / "own-text.json").read_text()
     turned = {"train_source": str(tmp_path / "de"), "train_target": str(tmp_path / "en")}
     for named, other in {
@@ -118,12 +118,12 @@ def test_other_text_and_flags_are_refused(programs, request_of, tmp_path):
         "--train_source": {"raw": turned},
     }.items():
         with pytest.raises(UserError, match=named):
-            run(request_of(**{"vocab": str(vocab)} | other))
+            run(request_of(**{"vocab": vocab} | other))
     for changed in ("pieces", "de"):
         text = (tmp_path / changed).read_text()
         (tmp_path / changed).write_text("x\n" * 40)
         with pytest.raises(UserError, match=changed):
-            run(request_of(vocab=str(vocab)))
+            run(request_of(vocab=vocab))
         (tmp_path / changed).write_text(text)
     assert (tmp_path / "out" / "own-text.json").read_text() == before
     with pytest.raises(UserError, match="own-text.json"):
