@@ -9,7 +9,6 @@ import importlib.metadata
 import json
 import os
 import pathlib
-import shlex
 import subprocess
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -21,9 +20,9 @@ from t2t_repro.decoding import tune
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
 from t2t_repro.files import sha256, write_text_atomic
-from t2t_repro.problem import Split
+from t2t_repro.problem import Split, check_text
 from t2t_repro.run_directory import PROVENANCE as NAME
-from t2t_repro.run_directory import TRAINING_DATA, TUNED, usr_dir_flag
+from t2t_repro.run_directory import TRAINING_DATA, TUNED
 from t2t_repro.runs import TrainedRun, trained_run
 from t2t_repro.text.encoders import EOS_ID
 from t2t_repro.training import checkpoints, state
@@ -35,6 +34,7 @@ COUNT = 20  # golden sentences
 _LONGEST = 100  # tokens; longer ones take long
 _FIELDS = ("beam_size", "alpha", "extra_length", "max_input_size")  # that decide a translation
 _PACKAGES = {"tensorflow", "tensorflow-text", "keras", "numpy", "jax", "sacrebleu", "ctranslate2"}
+_Path = str | os.PathLike
 Translations = list[tuple[str, float]]  # the best of each sentence, and its score
 Translate = Callable[[list[str]], Translations]
 
@@ -99,7 +99,7 @@ class Provenance:
         write_text_atomic(folder / NAME, text + "\n")
 
 
-def read(folder: str | os.PathLike) -> Provenance | None:
+def read(folder: _Path) -> Provenance | None:
     """Returns the record in a folder; None: there is none that can be read."""
     with contextlib.suppress(OSError, UserError):
         return schema.read(pathlib.Path(folder, NAME), Provenance)
@@ -115,12 +115,7 @@ def add_scores(folder: pathlib.Path, scores: Sequence[Score]) -> None:
 
 
 def write_of_run(
-    path: str | os.PathLike,
-    program: str,
-    parent: str | os.PathLike | None = None,
-    say: Callable[[str], None] = print,
-    *,
-    data_dir: str | None = None,
+    path: _Path, program: str, parent: _Path | None = None, *, data_dir: str | None = None
 ) -> None:
     """Writes the record of a run's newest checkpoint, unless that is there.
 
@@ -130,7 +125,6 @@ def write_of_run(
         path: the run.
         program: what has made it.
         parent: the run that it was made of.
-        say: gets a line.
         data_dir: the folder of its data; None: where it was trained.
     """
     try:
@@ -138,15 +132,12 @@ def write_of_run(
         checkpoint, there = run.checkpoint(), read(run.path)
         if there and there.files == _files_of(run, checkpoint):
             return
-        settings = run.decode_settings()
+        settings, earlier = run.decode_settings(), read(parent) if parent else None
         translate = _by_model(run, checkpoint, settings)
-        earlier = read(parent) if parent else None
         write(run, checkpoint, run.path, RUN, settings, translate, program, earlier)
+        print(f"Recorded: {run.path / NAME}. t2t-show --verify checks it.")
     except (UserError, OSError) as error:
-        say(f"No {NAME} is written: {error}")
-        return
-    flags = shlex.quote(str(run.path)) + usr_dir_flag(run.config.t2t_usr_dir)
-    say(f"Recorded: {run.path / NAME}. t2t-show {flags} --verify checks it.")
+        print(f"No {NAME} is written: {error}")
 
 
 def write(
@@ -257,7 +248,6 @@ def _sources(run: TrainedRun) -> list[str]:
     """Returns sentences of a run's dev split, spread over it; [] where there is no such text."""
     from t2t_repro.data.pipeline import read_split
     from t2t_repro.decoding.translate import one_line
-    from t2t_repro.problem import check_text
 
     try:
         check_text(run.problem, "")

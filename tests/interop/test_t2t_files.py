@@ -10,17 +10,6 @@ from t2t_repro.errors import UserError
 from t2t_repro.interop import t2t_files
 from t2t_repro.training import learning_rate
 
-T2T_1_5 = {  # what versions 1.4 to 1.6 had besides, or otherwise
-    "input_modalities": "default",
-    "target_modality": "default",
-    "symbol_modality_skip_top": False,
-    "problem_choice": "adaptive",
-    "moe_loss_coef": 0.01,
-    "moe_num_experts": 64,
-    "learning_rate_decay_scheme": "noam",
-    "learning_rate": 0.2,
-}
-
 
 @pytest.fixture
 def file(tmp_path):
@@ -40,16 +29,6 @@ def test_every_set_of_t2t_is_read_as_ours(file, golden_path, name):
         empty = {"bottom": {}, "top": {}, "loss": {}, "name": {}, "weights_fn": {}}
         own = t2t_files.read_hparams(file(sets[name] | run | empty))
         assert HParams(**own) == registry.get_hparams(name)
-
-
-def test_a_file_of_an_old_version(file):
-    own = t2t_files.read_hparams(file(T2T_1_5))
-    assert own == {
-        "learning_rate_decay_scheme": "noam",
-        "learning_rate": 0.2,
-        "learning_rate_schedule": "legacy",  # there was no other, and no name for it
-    }
-    assert t2t_files.read_hparams(file({"hidden_size": 48, "moe_k": 2})) == {"hidden_size": 48}
 
 
 OF_BASE_V1 = {"learning_rate": 0.1, "learning_rate_warmup_steps": 4000, "hidden_size": 512}

@@ -17,25 +17,6 @@ class ShimShared(text_problems.Text2TextProblem):
 """
 
 
-def test_encoded_samples_of_ones_own(load, tmp_path):
-    load(
-        """
-from tensor2tensor.data_generators import text_encoder, text_problems
-from tensor2tensor.utils import registry
-
-@registry.register_problem
-class ShimEncoded(text_problems.Text2TextProblem):
-  def generate_encoded_samples(self, data_dir, tmp_dir, dataset_split):
-    encoder = text_encoder.ByteTextEncoder()
-    samples = iter([{"inputs": "a", "targets": "b"}])
-    return text_problems.text2text_generate_encoded(samples, encoder, inputs_prefix="x")
-"""
-    )
-    problem = registry.get_problem("shim_encoded")
-    (sample,) = problem.generate_encoded_samples("", "", "train")
-    assert sample == {"inputs": [122, 99, 1], "targets": [100, 1]}
-
-
 def test_two_vocabularies_of_ones_own(load, tmp_path):
     """The way of T2T's translate_enzh.py."""
     load(

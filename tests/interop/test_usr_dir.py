@@ -183,26 +183,6 @@ def test_a_packed_problem(load):
     assert len(packing.features(problem)) == 6
 
 
-def test_a_set_that_returns_nothing_or_what_we_lack(load):
-    load(
-        f"""{TOP}from tensor2tensor.models import transformer
-@registry.register_hparams
-def shim_nothing():
-  transformer.transformer_tiny().hidden_size = 4
-
-@registry.register_hparams
-def shim_moe():
-  hparams = transformer.transformer_tiny()
-  hparams.ffn_layer = "local_moe"
-  return hparams
-"""
-    )
-    with pytest.raises(UserError, match="shim_nothing"):
-        registry.get_hparams("shim_nothing")
-    with pytest.raises(UserError, match="local_moe"):
-        registry.get_hparams("shim_moe")
-
-
 def test_a_set_of_ours_may_be_returned_and_taken_over(load):
     said = load(
         f"""{TOP}from t2t_repro import registry as ours

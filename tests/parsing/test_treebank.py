@@ -1,6 +1,4 @@
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from t2t_repro.errors import UserError
 from t2t_repro.parsing import treebank, trees
@@ -54,27 +52,6 @@ def test_a_tree_of_traces_alone_is_left_out(tmp_path):
     path = tmp_path / "wsj_0001.mrg"
     path.write_text("( (S (-NONE- *)) )\n( (S (NN a)) )\n")
     assert len(list(treebank.read(path))) == 1
-
-
-LABELS = st.sampled_from(["S", "NP-SBJ", "NP=2", "-NONE-", "VP-1", "-LRB-", "NN"])
-LEAVES = st.builds(trees.Tree, LABELS, word=st.sampled_from(["a", "*", "-LRB-"]))
-NODES = st.recursive(
-    LEAVES, lambda c: st.builds(trees.Tree, LABELS, st.lists(c, min_size=1, max_size=3))
-)
-
-
-@given(NODES)
-def test_a_clean_tree_has_words_everywhere_and_stays_as_it_is(tree):
-    clean = treebank.clean(tree)
-    words = [leaf.word for leaf in tree.leaves() if leaf.label != "-NONE-"]
-    if clean is None:
-        assert words == []
-        return
-    assert clean.words() == words and clean.label == "TOP"
-    assert str(treebank.clean(clean)) == str(clean)
-    for node, _ in clean.walk():
-        assert node.word is not None or node.children
-        assert node.label.startswith("-") or not set("-=") & set(node.label)
 
 
 def test_sections_and_shares_split_the_files(tmp_path):

@@ -40,19 +40,12 @@ def translations(answer):
 
 def test_one_sentence_and_many(client):
     (one,) = translations(client.post("/translate", json={"inputs": "a man"}))
-    of_the_sentence = {
-        "input": "a man",
-        "translation": "A MAN",
-        "score": -0.25,
-        "n_best": [{"translation": "A MAN", "score": -0.25}],
-    }
+    best = {"translation": "A MAN", "score": -0.25}
+    of_the_sentence = {"input": "a man", **best, "n_best": [best]}
     assert one == {**of_the_sentence, "sentences": [of_the_sentence]}
     many = translations(client.post("/translate", json={"inputs": ["b", "", "b"], "n_best": 3}))
     assert [m["input"] for m in many] == ["b", "", "b"]
-    assert many[0]["n_best"] == [
-        {"translation": "B", "score": -0.25},
-        {"translation": "B", "score": None},
-    ]
+    assert many[0]["n_best"] == [{"translation": "B", "score": n} for n in (-0.25, None)]
     assert translations(client.post("/translate", json={"inputs": []})) == []
 
 
@@ -62,10 +55,8 @@ def test_lines_and_sentences_are_translated_in_their_places(client, model):
     assert text["translation"] == "MR. X SINGS. WHO KNOWS?\n\nSO DO WE"
     assert [s["input"] for s in text["sentences"]] == ["Mr. X sings.", "Who knows?", "so do we"]
     assert [len(s["n_best"]) for s in text["sentences"]] == [2, 2, 2]
-    assert (text["score"], text["n_best"]) == (
-        None,
-        [{"translation": text["translation"], "score": None}],
-    )
+    assert text["score"] is text["n_best"][0]["score"] is None and len(text["n_best"]) == 1
+    assert text["n_best"][0]["translation"] == text["translation"]
     assert (blank["translation"], blank["score"], blank["sentences"]) == ("\n", None, [])
     body = {"inputs": "Who sings? We do.\nAll", "split": False}
     (whole,) = translations(client.post("/translate", json=body))
@@ -155,13 +146,6 @@ def test_a_sentence_that_cannot_be_computed(client, caplog):
     assert answer.status_code == 500 and "error" in answer.json()
     assert "RuntimeError: no" in caplog.text
     assert translations(client.post("/translate", json={"inputs": "a"}))[0]["translation"] == "A"
-
-
-def test_a_mistake_of_ours_is_an_answer_too(client, model, monkeypatch):
-    monkeypatch.setattr(model, "count_tokens", lambda texts: None)
-    answer = client.post("/translate", json={"inputs": "a"})
-    assert answer.status_code == 500 and "error" in answer.json()
-    assert 't2t_requests_total{path="/translate",status="500"} 1.0' in client.get("/metrics").text
 
 
 def running(model, limits, test, **batching):
@@ -271,20 +255,6 @@ def test_nothing_is_computed_for_a_client_that_left(model, whole, caplog):
     assert model.batches == [["busy"], ["last"]]
     assert 't2t_requests_total{path="/translate",status="499"} 1.0' in metrics
     assert caplog.text == ""
-
-
-def test_requests_of_many_clients_share_batches_and_keep_their_answers(model):
-    async def test(client, application):
-        bodies = [{"inputs": [f"text {i} {j}" for j in range(i % 4)]} for i in range(40)]
-        answers = await asyncio.gather(*(client.post("/translate", json=b) for b in bodies))
-        return bodies, answers
-
-    bodies, answers = running(model, LIMITS, test, batch_timeout=0.5, max_batch_size=16)
-    for body, answer in zip(bodies, answers, strict=True):
-        got = [(t["input"], t["translation"]) for t in translations(answer)]
-        assert got == [(text, text.upper()) for text in body["inputs"]]
-    assert max(map(len, model.batches)) == 16
-    assert sum(map(len, model.batches)) == 60
 
 
 def test_metrics_count(client):

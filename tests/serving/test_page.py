@@ -69,13 +69,6 @@ def test_a_sentence_its_translations_and_what_the_model_looks_at(page, tmp_path)
     assert page.complaints() == []
 
 
-def test_sentences_each_with_its_translations(page):
-    page.type("#text", "It is left as it is. Who sings?")
-    page.click("#go")
-    seen(page, "#whole", "IT IS LEFT AS IT IS. WHO SINGS?")
-    assert page.text("#hypotheses h3:nth-of-type(2)") == "Who sings?"
-
-
 def test_the_keyboard_alone(page):
     page.type("#text", "b c\ue009\ue007")  # Control and Enter
     seen(page, "#hypotheses li:nth-child(1)", "B C -0.250")
@@ -119,12 +112,3 @@ def test_an_export_that_draws_no_attention(page, model):
     seen(page, "#note", "This export draws no attention: it has no signature for it.")
     assert page.run("return document.querySelector('#map').hidden")
     assert page.complaints() == []
-
-
-def test_the_policy_stops_a_script_that_is_not_the_page_s(page):
-    page.run(
-        "const s = document.createElement('script'); s.textContent = 'window.hacked = 1';"
-        "document.body.append(s)"
-    )
-    assert page.run("return window.hacked === undefined")
-    assert "Content Security Policy" in "".join(page.complaints())
