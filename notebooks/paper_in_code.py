@@ -127,7 +127,7 @@ def softmax(x):
 logits = queries @ keys.swapaxes(-1, -2)
 weights = softmax(logits / np.sqrt(64))
 beside("3.2.1", "Q K^T / sqrt(d_k)", "score(score.queries(queries), keys)", logits / 8)
-line = "attention.mix(attention.softmax(logits / 8, everywhere), values)"
+line = "attention.apply_weights(attention.softmax(logits / 8, everywhere), values)"
 beside("3.2.1", "softmax(Q K^T / sqrt(d_k)) V", line, weights @ values)
 print(f"\nFootnote 4: the variance of q k is about d_k = 64: {logits.var():.1f}.")
 

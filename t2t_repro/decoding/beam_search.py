@@ -6,10 +6,11 @@ The search talks to a model through one function,
 
 where `ids` are the tokens of the step before (0 at step 0) and `parents` says which of that step's
 beams each of them continues. The search hands `state` on as it got it: the function itself moves by
-`parents` what belongs to a beam (see `pick`), or remembers them, as models/transformer.py does, so
-that no cache is ever moved. Legend: B batch, K beams, V vocabulary, L tokens there is room for.
+`parents` what belongs to a beam (see `gather_beams`), or remembers them, as models/transformer.py
+does, so that no cache is ever moved. Legend: B batch, K beams, V vocabulary, L tokens there is room
+for.
 
-The search runs in stretches, so that room for tokens is made only when it is needed: `begin`, then
+The search runs in chunks, so that room for tokens is made only when it is needed: `begin`, then
 `extend` and `advance` as long as a sentence is `unfinished`, and `result`.
 
 The rules, all of them tensor2tensor's: the 2K best continuations of the K living beams are taken,
@@ -25,11 +26,11 @@ from typing import Any, NamedTuple
 
 from keras import ops
 
-from t2t_repro.layers.kernels import pick
+from t2t_repro.layers.kernels import gather_beams
 from t2t_repro.text.encoders import EOS_ID
 
 INF = 1e7  # tensor2tensor's: stands for minus infinity where sums must stay finite
-STRETCH = 8  # tokens that room is made for at a time
+CHUNK = 8  # tokens that room is made for at a time
 GROUP = 64  # neighbours in the vocabulary of which the largest is looked for first
 
 Tensor = Any
@@ -193,12 +194,12 @@ def _grow(beams: Beams, logits: Tensor, state: State, alpha: Tensor, rules: Rule
         ended = ops.logical_and(ended, log_probs > -INF / 2)
         log_probs = ops.maximum(log_probs, -INF)
         scores = log_probs / penalty
-    sequences = _write(pick(beams.alive_ids, origin), ids, beams.step)
+    sequences = _write(gather_beams(beams.alive_ids, origin), ids, beams.step)
 
     # The best K that go on; rather what is forbidden than what has ended.
     minus = ops.cast(ended, "float32") * (-2 * INF if rules.constrained else -INF)
     best = ops.top_k(scores + minus, beam_size)[1]  # (B, K), into the 2K
-    parents = pick(origin, best)
+    parents = gather_beams(origin, best)
 
     # The best K that have ended, now or before.
     minus = (1.0 - ops.cast(ended, "float32")) * -INF
@@ -208,13 +209,13 @@ def _grow(beams: Beams, logits: Tensor, state: State, alpha: Tensor, rules: Rule
     finished_scores, kept = ops.top_k(all_scores, beam_size)
     return Beams(
         step=beams.step + 1,
-        last_ids=pick(ids, best),
+        last_ids=gather_beams(ids, best),
         parents=ops.cast(parents, "int32"),
-        alive_ids=pick(sequences, best),
-        alive_log_probs=pick(log_probs, best),
-        finished_ids=pick(all_ids, kept),
+        alive_ids=gather_beams(sequences, best),
+        alive_log_probs=gather_beams(log_probs, best),
+        finished_ids=gather_beams(all_ids, kept),
         finished_scores=finished_scores,
-        finished_flags=pick(all_flags, kept),
+        finished_flags=gather_beams(all_flags, kept),
         state=state,
     )
 
@@ -278,15 +279,15 @@ def _best(
     group = ops.cast(ops.sort(ops.top_k(best, count)[1], axis=1), "int32")  # (B, C)
     origin = group // groups
     candidates = scored(
-        pick(ops.reshape(grouped, (-1, beams * groups, members)), group),
-        pick(normalizer, origin),
-        pick(before, origin),
+        gather_beams(ops.reshape(grouped, (-1, beams * groups, members)), group),
+        gather_beams(normalizer, origin),
+        gather_beams(before, origin),
     )  # (B, C, members)
     scores, place = ops.top_k(ops.reshape(candidates, (-1, count * members)), count)
     place = ops.cast(place, "int32")
     chosen, member = place // members, place % members
-    ids = pick(group % groups, chosen) * members + member
-    return scores, pick(origin, chosen), ids
+    ids = gather_beams(group % groups, chosen) * members + member
+    return scores, gather_beams(origin, chosen), ids
 
 
 def _in_groups(logits: Tensor, beams: int, members: int) -> Tensor:
@@ -305,7 +306,8 @@ def _normalizer(grouped: Tensor, largest: Tensor, rules: Rules) -> Tensor:
     softmax = ops.softmax(ops.reshape(grouped, (-1, beams, groups * members)), axis=2)
     # The probability of the largest cannot underflow.
     there = ops.reshape(ops.argmax(largest, axis=2), (-1, 1))
-    probability = ops.max(pick(ops.reshape(softmax, (-1, groups, members)), there), axis=(1, 2))
+    of_groups = ops.reshape(softmax, (-1, groups, members))
+    probability = ops.max(gather_beams(of_groups, there), axis=(1, 2))
     return ops.max(largest, axis=2) - ops.log(ops.reshape(probability, (-1, beams)))
 
 

@@ -5,8 +5,8 @@ but search. `decode` is tensor2tensor's: one length limit for the batch. The pro
 with a limit for each sentence, so that a translation does not depend on its neighbours.
 
 Where the search meets the model depends on the backend: TensorFlow compiles the whole of it
-(graph_search.py), others each shape of a stretch (stretches.py). What is compiled is kept with the
-engine.
+(graph_search.py), others each shape of a chunk (chunked_search.py). What is compiled is kept with
+the engine.
 
 Legend: B sentences, K beams, S tokens of a source, L tokens of a translation.
 """
@@ -208,7 +208,7 @@ class ModelEngine(Engine):
         def searched(sentences: Sentences, device: str) -> tuple[np.ndarray, np.ndarray]:
             return self._searched(sentences, search, device)
 
-        yield from copies.share(searched, batches[:whole], places)
+        yield from copies.map_over_devices(searched, batches[:whole], places)
         yield from super().decode_all(batches[whole:], search)
 
     def _places(self, search: Search) -> tuple[str, ...]:
@@ -229,7 +229,7 @@ class ModelEngine(Engine):
         def searched(some: np.ndarray, device: str) -> tuple[np.ndarray, np.ndarray]:
             return self._searched(sentences.take(some), search, device)
 
-        found = list(copies.share(searched, rows, places))
+        found = list(copies.map_over_devices(searched, rows, places))
         steps = max(ids.shape[2] for ids, _ in found)
         ids = np.zeros((len(sentences), search.top_beams, steps), "int32")
         scores = np.zeros((len(sentences), search.top_beams), "float32")
@@ -272,9 +272,9 @@ class ModelEngine(Engine):
 def compiled(model: keras.Model, rules: Rules, steering: Steering) -> Any:
     """Returns the search as the backend has it compiled."""
     if static_shapes():
-        from t2t_repro.decoding.stretches import StretchedSearch
+        from t2t_repro.decoding.chunked_search import ChunkedSearch
 
-        return StretchedSearch(model, rules, steering)
+        return ChunkedSearch(model, rules, steering)
     from t2t_repro.decoding.graph_search import GraphSearch
 
     return GraphSearch(model, rules, steering)

@@ -5,10 +5,10 @@ import numpy as np
 import tensorflow as tf
 
 from t2t_repro.decoding import beam_search
-from t2t_repro.decoding.beam_search import STRETCH, Beams, Rules
+from t2t_repro.decoding.beam_search import CHUNK, Beams, Rules
 from t2t_repro.decoding.program import Program
 from t2t_repro.decoding.steering import UNSTEERED, Facts, Sentences, SteeredModel, Steering
-from t2t_repro.models.copies import HERE
+from t2t_repro.models.copies import DEFAULT_DEVICE
 
 
 class GraphSearch(Program):
@@ -25,7 +25,7 @@ class GraphSearch(Program):
         self.rules, self.steering = rules, steering
 
     def search(
-        self, sentences: Sentences, alpha: float, device: str = HERE
+        self, sentences: Sentences, alpha: float, device: str = DEFAULT_DEVICE
     ) -> tuple[np.ndarray, np.ndarray]:
         """Returns ids int32 (B, K, L), L the steps that were taken, and scores float32 (B, K)."""
         data = {
@@ -52,7 +52,7 @@ def search(
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """Returns the beams of a batch.
 
-    Room for tokens is made in stretches, so that a generous limit costs nothing. Where each
+    Room for tokens is made in chunks, so that a generous limit costs nothing. Where each
     sentence stops by itself, those that are done leave the batch as soon as they are a quarter of
     it.
 
@@ -76,10 +76,10 @@ def search(
     memory, state = steered.start(inputs, facts, limits, batch, beam_size)
     layout = model.layout()
 
-    def stretch(rows, limits, alpha, memory, beams, all_ids, all_scores):
+    def chunk(rows, limits, alpha, memory, beams, all_ids, all_scores):
         beams = Beams(*beams)
         room = tf.shape(beams.alive_ids)[2]
-        more = tf.where(beams.step < room, 0, tf.minimum(STRETCH, most - room))
+        more = tf.where(beams.step < room, 0, tf.minimum(CHUNK, most - room))
         room = room + more
         beams = beam_search.extend(beams, more, steered.make_room(beams.state, more))
         step = steered.step_fn(memory, layout)
@@ -106,7 +106,7 @@ def search(
     )
     *_, beams, ids, scores = tf.while_loop(
         lambda rows, *rest: tf.size(rows) > 0,
-        stretch,
+        chunk,
         start,
         shape_invariants=tf.nest.map_structure(
             lambda x: tf.TensorShape([size or None for size in x.shape]), start

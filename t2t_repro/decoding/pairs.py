@@ -50,7 +50,8 @@ def run_pairs(
             return batch, np.asarray(program.run(data, device))
 
     some_at_a_time = batches(order, pairs, batch_size, exact)
-    for batch, values in copies.share(values_of, some_at_a_time, copies.devices_of(program.model)):
+    devices = copies.devices_of(program.model)
+    for batch, values in copies.map_over_devices(values_of, some_at_a_time, devices):
         for i, row in zip(batch, values, strict=False):
             results[i] = row[: len(pairs[i][1])]
         progress(len(batch))

@@ -8,7 +8,7 @@ from typing import Any
 import keras
 
 from t2t_repro.models import copies
-from t2t_repro.models.copies import HERE
+from t2t_repro.models.copies import DEFAULT_DEVICE
 from t2t_repro.process import available_cores
 
 _COMPILING = threading.Lock()  # several threads may run one program
@@ -31,7 +31,7 @@ class Program(keras.Model):
         self.built = True
         self._compiled: dict[str, Callable[[dict], Any]] = {}
 
-    def run(self, data: dict, device: str = HERE) -> Any:
+    def run(self, data: dict, device: str = DEFAULT_DEVICE) -> Any:
         """Returns what `call` does, compiled. The backend's arrays stay on their device.
 
         Args:
@@ -40,7 +40,7 @@ class Program(keras.Model):
         """
         if static_shapes():
             values = [variable.value for variable in self.variables]
-            return self._compiled_by_jax(values, copies.spread(self.model, data, self.WHOLE))
+            return self._compiled_by_jax(values, copies.shard_batch(self.model, data, self.WHOLE))
         with _COMPILING:
             if device not in self._compiled:
                 self._compiled[device] = self._compile_for_all_shapes(data, device)
@@ -51,7 +51,7 @@ class Program(keras.Model):
         """Of the values of all variables and the data.
 
         Keras's predict would take all that is returned to the host: of a search that are the keys
-        and values of every layer, at each stretch.
+        and values of every layer, at each chunk.
         """
         import jax
 
@@ -79,7 +79,7 @@ class Program(keras.Model):
         return tf.function(call, input_signature=[signature], autograph=False)
 
     def _call_on(self, device: str, data: dict) -> Any:
-        with copies.tracing(self.model, device):
+        with copies.device_scope(self.model, device):
             return self.call(data)
 
 

@@ -24,7 +24,7 @@ from keras import ops
 from t2t_repro.decoding.beam_search import INF, StepFn
 from t2t_repro.decoding.settings import Sampling
 from t2t_repro.errors import UserError
-from t2t_repro.layers.kernels import pick
+from t2t_repro.layers.kernels import gather_beams
 from t2t_repro.text.encoders import EOS_ID
 
 Tensor = Any
@@ -91,9 +91,9 @@ class Steering:
         if self.constraint is not None:
             step_fn = constrained(step_fn, self.constraint)
         if "least" in facts:
-            step_fn = not_before(step_fn, facts["least"])
+            step_fn = min_length(step_fn, facts["least"])
         if "prefixes" in facts:
-            step_fn = prefixed(step_fn, facts["prefixes"])
+            step_fn = forced_prefix(step_fn, facts["prefixes"])
         if self.sampling is not None:
             step_fn = sampled(step_fn, facts["draws"], self.sampling)
         return step_fn
@@ -219,7 +219,7 @@ def normalized(step_fn: StepFn) -> StepFn:
     return step
 
 
-def not_before(step_fn: StepFn, least: Tensor) -> StepFn:
+def min_length(step_fn: StepFn, least: Tensor) -> StepFn:
     """Returns a step function that forbids the end before `least` (B,) tokens.
 
     The other tokens keep their probability, as under a constraint.
@@ -234,7 +234,7 @@ def not_before(step_fn: StepFn, least: Tensor) -> StepFn:
     return step
 
 
-def prefixed(step_fn: StepFn, prefixes: Tensor) -> StepFn:
+def forced_prefix(step_fn: StepFn, prefixes: Tensor) -> StepFn:
     """Returns a step function that begins with `prefixes` (B, P), padded with 0.
 
     As tensor2tensor's partial_targets: what is given is certain, so it counts 0 in the score, and
@@ -281,7 +281,7 @@ def constrained(step_fn: StepFn, constraint: Constraint) -> StepFn:
         log_probs, model_state = step_fn(ids, parents, step, state["model"])
         log_probs = log_probs[..., : len(constraint.writes_word)]  # of vocab_divisor are more
         own = {name: part for name, part in state.items() if name != "model"}
-        own = keras.tree.map_structure(lambda leaf: pick(leaf, parents), own)
+        own = keras.tree.map_structure(lambda leaf: gather_beams(leaf, parents), own)
         allowed, own["constraint"] = constraint.allowed(ids, step, own["constraint"])
         if "future" in own:
             log_probs, own["future"] = _charged(log_probs, constraint, **own)

@@ -211,11 +211,9 @@ class Translator:
             self._inputs([sentences[i] for i in batch], prefixes and [prefixes[i] for i in batch])
             for batch in batches
         ]
-        decoded: Iterable[tuple[np.ndarray, np.ndarray]] = self.engine.decode_all(
-            inputs, self._search
-        )
+        decoded = self.engine.decode_all(inputs, self._search)
         if self.settings.return_token_scores or self.settings.return_alignments:
-            decoded = list(decoded)  # the devices are free then to compute these
+            decoded = iter(list(decoded))  # the devices are free then to compute these
         for batch, beams in zip(batches, decoded, strict=True):
             read = self._hypotheses([sentences[i] for i in batch], *beams)
             for i, hypotheses in zip(batch, read, strict=True):

@@ -247,7 +247,7 @@ class Attention(Layer):
         """
         return self.score(queries, keys)
 
-    def mix(self, weights, values, distance=None):
+    def apply_weights(self, weights, values, distance=None):
         """Returns the weighted sums (B, N, T, H') of values (B, N, S, H'); see `logits`."""
         return ops.matmul(weights, values)
 
@@ -265,7 +265,7 @@ class Attention(Layer):
         """
         weights = self.softmax(self.logits(queries, keys), mask)
         dropped = self.drop(ops.cast(weights, values.dtype), training=training)
-        return self.join_heads(self.mix(dropped, values), training), weights
+        return self.join_heads(self.apply_weights(dropped, values), training), weights
 
     def attend_sequence(self, queries, keys, values, mask: Mask, training=False):
         """`attend` from and to every position of a sequence.
@@ -409,7 +409,7 @@ class SelfAttention(Attention):
         distance = ops.arange(slots, dtype="int32") // beams - step
         distance = ops.broadcast_to(distance, (beams, slots))
         weights = self.softmax(self.logits(queries, cache["keys"], distance), mask)
-        mixed = self.mix(ops.cast(weights, x.dtype), cache["values"], distance)
+        mixed = self.apply_weights(ops.cast(weights, x.dtype), cache["values"], distance)
         return self.join_heads(mixed), cache
 
 
@@ -514,12 +514,12 @@ class RelativeSelfAttention(SelfAttention):
 
     def logits(self, queries, keys, distance=None):
         of_keys = self._at(self.relative_positions_keys, queries, keys, distance)
-        relative = ops.einsum("bnth,tsh->bnts", queries, of_keys)
-        return super().logits(queries, keys) + relative
+        return super().logits(queries, keys) + ops.einsum("bnth,tsh->bnts", queries, of_keys)
 
-    def mix(self, weights, values, distance=None):
+    def apply_weights(self, weights, values, distance=None):
         of_values = self._at(self.relative_positions_values, weights, values, distance)
-        return super().mix(weights, values) + ops.einsum("bnts,tsh->bnth", weights, of_values)
+        relative = ops.einsum("bnts,tsh->bnth", weights, of_values)
+        return super().apply_weights(weights, values) + relative
 
     def _at(self, table, queries, keys, distance):
         """Returns the rows (T, S, H) of a table of relative positions."""

@@ -52,13 +52,13 @@ class AttentionScore(Layer):
         """Returns what the score makes of the keys alone: (B, N, S, H)."""
         return keys
 
-    def variables_of_pairs(self) -> Variables:
+    def score_weights(self) -> Variables:
         """Returns the variables that `pairs` needs."""
         return []
 
     def call(self, queries, keys):
         """Returns the logits (B, N, T, S) of what `queries` and `keys` returned."""
-        return self.pairs(queries, keys, self.variables_of_pairs())
+        return self.pairs(queries, keys, self.score_weights())
 
     def pairs(self, queries, keys, variables: Variables):
         """Returns the logits (B, N, T, S)."""
@@ -117,7 +117,7 @@ class Additive(AttentionScore):
     def keys(self, keys):
         return self.through(keys, self.key_kernel)
 
-    def variables_of_pairs(self):
+    def score_weights(self):
         return [ops.copy(self.vector)]  # a tensor: no gradient of our own may see a variable
 
     def pairs(self, queries, keys, variables):

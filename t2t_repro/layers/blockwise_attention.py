@@ -66,7 +66,7 @@ def blockwise_attention(
 
         return outputs, gradient
 
-    variables = score.variables_of_pairs()
+    variables = score.score_weights()
     return attend(*(ops.convert_to_tensor(x) for x in (queries, keys, values)), *variables)
 
 

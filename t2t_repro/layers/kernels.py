@@ -137,7 +137,7 @@ def write(cache, values, step):
 # --- beams --------------------------------------------------------------------------------------
 
 
-def plain_pick(x, index):
+def plain_gather_beams(x, index):
     """Returns x (B, N, ...) at index (B, M): (B, M, ...).
 
     `take_along_axis` copies the index to the shape of the result, as int64, which TensorFlow's
@@ -152,11 +152,11 @@ def plain_pick(x, index):
     return ops.reshape(picked, (batch, ops.shape(index)[1], *shape[2:]))
 
 
-@instead_of(plain_pick)
-def pick(x, index):
-    """Returns `plain_pick`; under TensorFlow by one operation, where the plain form has 20."""
+@instead_of(plain_gather_beams)
+def gather_beams(x, index):
+    """Returns `plain_gather_beams`; under TensorFlow by one operation, the plain form has 20."""
     if keras.backend.backend() != "tensorflow":
-        return plain_pick(x, index)
+        return plain_gather_beams(x, index)
     import tensorflow as tf
 
     return tf.gather(x, index, batch_dims=1)

@@ -71,7 +71,7 @@ class LocalSelfAttention(WeightlessAttention, SelfAttention):
         # (B, blocks, N, ...) -> (B * blocks, N, ...)
         q, k, v, seen = (ops.reshape(x, (-1, *ops.shape(x)[2:])) for x in (q, k, v, seen))
         weights = self.softmax(self.logits(q, k), seen)
-        mixed = self.mix(ops.cast(weights, v.dtype), v)
+        mixed = self.apply_weights(ops.cast(weights, v.dtype), v)
         # (B * blocks, N, size, H') -> (B, N, blocks, size, H')
         width = values.shape[3]
         mixed = ops.reshape(mixed, (batch, cut.blocks, self.num_heads, cut.size, width))

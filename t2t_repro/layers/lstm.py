@@ -11,7 +11,7 @@ from typing import Any
 import keras
 from keras import initializers, ops
 
-from t2t_repro.layers.kernels import pick
+from t2t_repro.layers.kernels import gather_beams
 from t2t_repro.layers.layer import (
     ByParts,
     Dropout,
@@ -361,4 +361,4 @@ def reverse(x, real):
     place = ops.arange(length, dtype="int32")
     first = ops.min(ops.where(real, place, length), axis=1, keepdims=True, initial=length)
     last = ops.max(ops.where(real, place, 0), axis=1, keepdims=True, initial=0)
-    return pick(x, ops.where(real, first + last - place, place))
+    return gather_beams(x, ops.where(real, first + last - place, place))

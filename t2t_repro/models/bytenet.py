@@ -11,7 +11,7 @@ from keras import ops
 
 from t2t_repro.config import HParams
 from t2t_repro.layers.dilated_convolution import ConvolutionBlock, ResidualConvolutions
-from t2t_repro.layers.kernels import pick
+from t2t_repro.layers.kernels import gather_beams
 from t2t_repro.layers.layer import build_all
 from t2t_repro.models.parts import Parts
 from t2t_repro.models.sequence_model import SequenceModel
@@ -100,7 +100,7 @@ class ByteNet(SequenceModel):
         All that was written is gone through anew, as T2T does: where the target grows beyond the
         room that the source has made, every position changes.
         """
-        written = pick(state["ids"], parents)
+        written = gather_beams(state["ids"], parents)
         here = ops.equal(ops.arange(ops.shape(written)[2], dtype="int32"), step - 1)
         written = ops.where(here, ids[..., None], written)
         # Where shapes are not known before, no more is gone through than T2T does.

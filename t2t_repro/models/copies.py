@@ -18,22 +18,22 @@ import numpy as np
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-HERE = ""  # wherever the backend computes
+DEFAULT_DEVICE = ""  # wherever the backend computes
 
 
 def devices_of(model: keras.Model) -> tuple[str, ...]:
-    """Returns the names of the devices that have a copy each; (HERE,) where there is one place."""
+    """Returns the names of the devices that have a copy each; or (DEFAULT_DEVICE,), one place."""
     value = _weight(model)
     if keras.backend.backend() != "tensorflow" or not hasattr(value, "distribute_strategy"):
-        return (HERE,)
+        return (DEFAULT_DEVICE,)
     copies = getattr(value, "values", (value,))  # of several workers those of this one
-    return tuple(copy.device for copy in copies) if len(copies) > 1 else (HERE,)
+    return tuple(copy.device for copy in copies) if len(copies) > 1 else (DEFAULT_DEVICE,)
 
 
 @contextlib.contextmanager
-def tracing(model: keras.Model, device: str) -> Iterator[None]:
+def device_scope(model: keras.Model, device: str) -> Iterator[None]:
     """What TensorFlow traces in this context computes on a device, with the weights there."""
-    if device == HERE:
+    if device == DEFAULT_DEVICE:
         yield
         return
     import tensorflow as tf
@@ -43,7 +43,7 @@ def tracing(model: keras.Model, device: str) -> Iterator[None]:
         yield
 
 
-def share(
+def map_over_devices(
     work: Callable[[Item, str], Result], items: Iterable[Item], devices: Sequence[str]
 ) -> Iterator[Result]:
     """Yields `work(item, device)` of each item, in order; each device has one item at a time.
@@ -81,7 +81,7 @@ def share(
                 future.cancel()
 
 
-def spread(
+def shard_batch(
     model: keras.Model, data: Mapping[str, Any], whole: Collection[str] = ()
 ) -> dict[str, Any]:
     """Returns a batch for a program of JAX: each device that has a copy gets its rows.

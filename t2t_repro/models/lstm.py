@@ -12,7 +12,7 @@ from keras import ops
 
 from t2t_repro.config import HParams
 from t2t_repro.layers.feed_forward import Dense
-from t2t_repro.layers.kernels import pick
+from t2t_repro.layers.kernels import gather_beams
 from t2t_repro.layers.layer import build_all
 from t2t_repro.layers.lstm import (
     LSTM,
@@ -137,7 +137,7 @@ class LSTMModel(SequenceModel):
             start = self.decoder.initial_state(start)
 
         def continued(x, first):
-            return ops.where(step == 0, first, pick(x, parents))
+            return ops.where(step == 0, first, gather_beams(x, parents))
 
         state = keras.tree.map_structure(continued, state, start)
         x = self.targets_embedding(ids)

@@ -14,7 +14,7 @@ from t2t_repro.config import HParams
 from t2t_repro.errors import UserError
 from t2t_repro.layers.attention import CAUSAL, NO_WEIGHTS, CausalMask, Mask, of_padding
 from t2t_repro.layers.cross_entropy import divergence, mean_over_global_batch
-from t2t_repro.layers.kernels import pick
+from t2t_repro.layers.kernels import gather_beams
 from t2t_repro.layers.layer import Dropout, build_all
 from t2t_repro.layers.stacks import Stack
 from t2t_repro.models.guarded import as_batch
@@ -257,7 +257,7 @@ class Transformer(SequenceModel):
         x = self.targets_embedding(ops.reshape(ids, (-1, 1)))
         x = self.targets_position(x, start=step)
         x = ops.reshape(x, (batch, beams, self.hparams.hidden_size))
-        ancestors, mask = update_ancestry(state["ancestors"], parents, step)
+        ancestors, mask = update_beam_ancestry(state["ancestors"], parents, step)
         memory_mask = memory["real"][:, None, None, :]
         caches = []
         layers = zip(self.decoder.layers, state["caches"], memory["heads"], strict=True)
@@ -319,7 +319,7 @@ def _frozen(hparams: HParams) -> list[str]:
     return [part for name in hparams.frozen for part in of[name]]
 
 
-def update_ancestry(ancestors, parents, step):
+def update_beam_ancestry(ancestors, parents, step):
     """Returns the ancestors at a step, and which slots are a beam's own past.
 
     Args:
@@ -332,7 +332,7 @@ def update_ancestry(ancestors, parents, step):
     """
     batch, beams, length = ops.shape(ancestors)
     index = ops.arange(beams, dtype="int32")
-    moved = pick(ancestors, parents)
+    moved = gather_beams(ancestors, parents)
     here = ops.equal(ops.arange(length, dtype="int32"), step)
     ancestors = ops.where(here, index[:, None], moved)
     own = ops.equal(ancestors[..., None], index)  # (B, K, L, K)

@@ -9,7 +9,7 @@ import numpy as np
 
 from t2t_repro.errors import UserError
 from t2t_repro.models import copies
-from t2t_repro.models.copies import HERE
+from t2t_repro.models.copies import DEFAULT_DEVICE
 from t2t_repro.problem import Problem
 from t2t_repro.run_directory import RunConfig
 from t2t_repro.text.encoders import PAD_ID
@@ -85,7 +85,7 @@ class Evaluator:
                 return self._statistics_of(batch, device), batch["targets"]
 
         batches, devices = 0, copies.devices_of(self._statistics.model)
-        for found in copies.share(statistics_of, dataset.as_numpy_iterator(), devices):
+        for found in copies.map_over_devices(statistics_of, dataset.as_numpy_iterator(), devices):
             yield found
             batches += 1
         if not batches:
@@ -97,7 +97,7 @@ class Evaluator:
         losses = np.asarray(self._statistics_of(batch)["cross_entropy"])
         return float(losses[labels != PAD_ID].mean())
 
-    def _statistics_of(self, batch: dict, device: str = HERE) -> dict:
+    def _statistics_of(self, batch: dict, device: str = DEFAULT_DEVICE) -> dict:
         """Returns `metrics.token_statistics` of a batch as NumPy arrays."""
         if keras.backend.backend() == "tensorflow":
             kind = tuple(batch), device
@@ -109,7 +109,7 @@ class Evaluator:
         # padding would give other numbers.
         axes = 1 if self._statistics.model.sees_padding else 2
         grown = {name: _grown(ids, axes) for name, ids in batch.items()}
-        spread = copies.spread(self._statistics.model, grown)
+        spread = copies.shard_batch(self._statistics.model, grown)
         statistics = self._statistics.predict_on_batch(spread)
         rows, length = batch["targets"].shape
         return {name: np.asarray(array)[:rows, :length] for name, array in statistics.items()}
@@ -143,7 +143,7 @@ class _Statistics(keras.Model):
         return distribution.for_all_shapes(call, features, self.jit_compile)
 
     def _call_on(self, device: str, batch):
-        with copies.tracing(self.model, device):
+        with copies.device_scope(self.model, device):
             return self.call(batch)
 
     def call(self, batch, training=False):

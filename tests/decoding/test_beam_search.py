@@ -42,7 +42,7 @@ class Automaton:
         return {"nested": {"hidden": ops.convert_to_tensor(start)}}
 
     def step(self, ids, parents, step, state):
-        hidden = search.pick(state["nested"]["hidden"], parents)
+        hidden = search.gather_beams(state["nested"]["hidden"], parents)
         embedded = ops.take(self.embedding.astype("float32"), ids, axis=0)
         moved = ops.tanh(ops.matmul(hidden, self.recurrent.astype("float32")) + embedded)
         hidden = ops.where(ops.equal(step, 0), hidden, moved)

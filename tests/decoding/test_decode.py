@@ -25,7 +25,7 @@ def mixed_inputs(rows, length, seed=0):
 
 @pytest.mark.parametrize("beam_size", [1, 4])
 def test_a_batch_equals_its_sentences_one_by_one(base, beam_size, monkeypatch):
-    monkeypatch.setattr(graph_search, "STRETCH", 2)  # sentences leave the batch at many points
+    monkeypatch.setattr(graph_search, "CHUNK", 2)  # sentences leave the batch at many points
     inputs = mixed_inputs(7, 11)
     lengths = (inputs != 0).sum(axis=1)
     limits = lengths + 3
@@ -42,7 +42,7 @@ def test_a_batch_equals_its_sentences_one_by_one(base, beam_size, monkeypatch):
 @pytest.mark.slow
 def test_a_forced_length_goes_on_behind_the_end(base, monkeypatch):
     """Each sentence's ids are the argmax of the model's own logits up to its limit."""
-    monkeypatch.setattr(graph_search, "STRETCH", 4)
+    monkeypatch.setattr(graph_search, "CHUNK", 4)
     inputs, limits = base.inputs, np.array([6, 13, 9, 11], "int32")
     engine, sentences = ModelEngine(base.model), Sentences(inputs, limits)
     short, scores = engine.decode(sentences, Search(1))

@@ -103,7 +103,7 @@ def test_a_sample_is_what_a_plain_loop_draws_from_the_models_own_logits(base, fo
 
 @pytest.mark.parametrize(("beam_size", "draw"), [(1, True), (4, False)])
 def test_a_batch_equals_its_sentences_one_by_one(base, beam_size, draw, monkeypatch):
-    monkeypatch.setattr(graph_search, "STRETCH", 3)  # sentences leave the batch at many points
+    monkeypatch.setattr(graph_search, "CHUNK", 3)  # sentences leave the batch at many points
     names = ["prefixes", "least"] + ["draws"] * draw
     search = Search(beam_size, steering=Steering(sampling=HOW if draw else None))
     limits = np.array([13, 7, 15, 11], "int32")

@@ -46,7 +46,7 @@ def test_its_gradients_are_those_of_its_logits(name):
 
     score = made(name)
     q, k, upstream = (tf.constant(x) for x in (heads(T), heads(S), heads(T) @ np.ones((H, S), "f")))
-    variables = [tf.convert_to_tensor(v) for v in score.variables_of_pairs()]
+    variables = [tf.convert_to_tensor(v) for v in score.score_weights()]
     with tf.GradientTape() as tape:
         tape.watch([q, k, *variables])
         logits = score.pairs(q, k, variables)

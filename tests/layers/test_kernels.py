@@ -37,7 +37,7 @@ INPUTS = {  # a kernel's name: what is differentiated by, and the other argument
 
 def test_no_kernel_is_left_out():
     # see test_dropout.py, and below
-    assert kernels.FORMS.keys() == INPUTS.keys() | {"dropout", "longer", "pick", "write"}
+    assert kernels.FORMS.keys() == INPUTS.keys() | {"dropout", "longer", "gather_beams", "write"}
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_a_flat_product_of_no_tokens_has_the_rows_of_its_batch():
 def test_what_is_picked_is_picked_sentence_by_sentence(kind):
     index = np.array([[4, 0], [1, 1], [2, 3]], "int32")
     x = (normal(3, 5, 2) * 2).astype(kind)
-    for form in kernels.FORMS["pick"]:
+    for form in kernels.FORMS["gather_beams"]:
         got = tf.function(form)(x, index)
         np.testing.assert_array_equal(got, x[np.arange(3)[:, None], index])
 

@@ -25,7 +25,7 @@ def test_devices_compute_side_by_side_and_the_order_is_kept():
         at_work.remove(device)
         return item, device
 
-    found = list(copies.share(work, range(12), ["a", "b", "c"]))
+    found = list(copies.map_over_devices(work, range(12), ["a", "b", "c"]))
     assert [item for item, _ in found] == list(range(12))
     assert {device for _, device in found} == {"a", "b", "c"}
 
@@ -39,7 +39,7 @@ def test_what_fails_is_raised_in_its_turn_and_ends_it():
         done.append(item)
         return item
 
-    shared = copies.share(work, range(1000), ["a", "b"])
+    shared = copies.map_over_devices(work, range(1000), ["a", "b"])
     assert [next(shared) for _ in range(3)] == [0, 1, 2]
     with pytest.raises(ValueError):
         next(shared)
@@ -123,7 +123,7 @@ def main():
     ]
     results: dict[str, list] = {}
     arrays: dict[str, dict[str, int]] = {"one": {}, "two": {}}  # that two devices share, by program
-    spread = copies.spread
+    spread = copies.shard_batch
 
     def watched(model, data, *whole):
         placed = spread(model, data, *whole)
@@ -135,7 +135,7 @@ def main():
         of_model[name] = of_model.get(name, 0) + sum(number == 2 for number in shared)
         return placed
 
-    copies.spread = watched
+    copies.shard_batch = watched
     for model in (one, two):
         engine = ModelEngine(model)
         for beams, alone in ((1, True), (3, True), (3, False)):

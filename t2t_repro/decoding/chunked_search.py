@@ -1,4 +1,4 @@
-"""The search in stretches, for a backend that compiles each shape: there are few of them.
+"""The search in chunks, for a backend that compiles each shape: there are few of them.
 
 Room for tokens is made twofold each time, and where each sentence stops by itself, those that are
 done leave the batch when half of it may go.
@@ -11,16 +11,16 @@ import numpy as np
 from keras import ops
 
 from t2t_repro.decoding import beam_search
-from t2t_repro.decoding.beam_search import STRETCH, Beams, Rules
+from t2t_repro.decoding.beam_search import CHUNK, Beams, Rules
 from t2t_repro.decoding.program import Program, few_row_counts
 from t2t_repro.decoding.steering import FILL, Sentences, SteeredModel, Steering
-from t2t_repro.models.copies import HERE
+from t2t_repro.models.copies import DEFAULT_DEVICE
 from t2t_repro.text.encoders import EOS_ID
 
 _MANY_ROWS = 32  # beams of a batch from which on a layout of the weights pays for itself
 
 
-class StretchedSearch:
+class ChunkedSearch:
     """The compiled programs of a model under some rules, and the loop that calls them.
 
     Args:
@@ -35,11 +35,11 @@ class StretchedSearch:
         self._advance = _Advance(model, rules, steering)
 
     def search(
-        self, sentences: Sentences, alpha: float, device: str = HERE
+        self, sentences: Sentences, alpha: float, device: str = DEFAULT_DEVICE
     ) -> tuple[np.ndarray, np.ndarray]:
         """Returns ids int32 (B, K, L), L the steps that were taken, and scores float32 (B, K).
 
-        All devices share a batch: `device` is HERE.
+        All devices share a batch: `device` is DEFAULT_DEVICE.
         """
         rules, batch, most = self._rules, len(sentences), int(sentences.limits.max())
         ids = np.zeros((batch, rules.beam_size, most), "int32")
@@ -114,13 +114,13 @@ class _Start(_SearchProgram):
 
 
 class _Advance(_SearchProgram):
-    """A stretch: `Beams`, and bool (B,): which are not done."""
+    """A chunk: `Beams`, and bool (B,): which are not done."""
 
     WHOLE = ("alpha", "layout")
 
     def call(self, data):
         memory, beams = data["memory"], Beams(*data["beams"])
-        more = max(STRETCH, ops.shape(beams.alive_ids)[2])  # few lengths: 8, 16, 32, ...
+        more = max(CHUNK, ops.shape(beams.alive_ids)[2])  # few lengths: 8, 16, 32, ...
         beams = beam_search.extend(beams, more, self.steered.make_room(beams.state, more))
         step = self.steered.step_fn(memory, data.get("layout"))
         beams, live = beam_search.advance(step, beams, data["limits"], data["alpha"], self.rules)
