@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import functools
 import hashlib
 import json
 import os
@@ -111,7 +112,7 @@ class Stages:
         for path in stage.clear:
             shutil.rmtree(path, ignore_errors=True)
         started = time.monotonic()
-        found = work() if work else run_program(stage.command, stage.says)
+        found = (work or functools.partial(run_program, stage.command, stage.says))()
         made = {
             path.relative_to(folder).as_posix(): files.sha256(path)
             for path in stage.outputs

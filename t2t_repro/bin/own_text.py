@@ -11,6 +11,8 @@ again. With other --train_minutes or --train_steps it trains on, and makes what 
 a set whose rate falls to 0 at the end needs another folder for that.
 """
 
+from typing import Any
+
 from absl import flags
 
 from t2t_repro import cli
@@ -41,7 +43,7 @@ def main(args: flags.FlagValues) -> None:
     cli.check_given(needed, dict.fromkeys(needed, hint))
     text = {name: args[SHORT.get(name, name)].value for name in flags_of(RawText)}
     raw = RawText(**text, short=True)
-    own = {name: args[name].value for name in flags_of(OwnTextRequest)}
+    own: dict[str, Any] = {name: args[name].value for name in flags_of(OwnTextRequest)}
     from t2t_repro.own_text import stages
 
     stages.run(OwnTextRequest(raw=raw, **own))

@@ -3,6 +3,7 @@
 import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 from t2t_repro import registry, stages
 from t2t_repro.distill import pairs
@@ -49,10 +50,10 @@ def run(request: DistillRequest, say: Callable[[str], None] = print) -> Record:
     wanted = student(request, teacher)
     registry.get_problem(PROBLEM).ask_vocabularies(teacher.vocabularies)  # before the work
     text = folder / "text"
-    taught = [folder / "teacher" / name for name in ("sources.txt", "references.txt")]
+    taught = folder / "teacher" / "sources.txt", folder / "teacher" / "references.txt"
     translations = folder / "teacher" / "translations.jsonl"
     begun_with = {name: getattr(request, name) for name in _OF_THE_TEXT}
-    inputs = [teacher.checkpoint() / WEIGHTS, *request.texts]
+    inputs = [str(teacher.checkpoint() / WEIGHTS), *request.texts]
     with stages.begin(folder / "distill.json", begun_with, inputs, say) as doing:
         left_out = doing.run(
             Stage(name="sources", says="What the teacher is to translate", outputs=taught),
@@ -96,8 +97,8 @@ def _of_the_student(
     vocabularies = [*teacher.vocabularies.values()]  # of a reversed problem as they lie in files
     if teacher.problem.was_reversed != bool(request.back_translate):
         vocabularies.reverse()
-    flags = {"vocab": ",".join(dict.fromkeys(vocabularies))}
-    flags |= {"problem": PROBLEM, "tmp_dir": str(text), "data_dir": str(data)}
+    flags: dict[str, Any] = {"vocab": ",".join(dict.fromkeys(vocabularies))}
+    flags |= {"problem": PROBLEM, "tmp_dir": text, "data_dir": data}
     yield Stage(
         name="data",
         says="Records, with the teacher's vocabulary",

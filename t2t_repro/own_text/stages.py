@@ -127,16 +127,11 @@ def _plan(request: OwnTextRequest, folder: Folder, doing: Stages) -> Plan:
 
 
 def _trainer(
-    request: OwnTextRequest,
-    folder: Folder,
-    run: Path,
-    name: str,
-    *hparams: str,
-    **flags: Any,
+    request: OwnTextRequest, folder: Folder, run: Path, name: str, *hparams: str, **flags: Any
 ) -> list[str]:
-    given = {"hparams_set": name, "hparams": ",".join(filter(None, [request.hparams, *hparams]))}
-    given |= {"data_dir": folder.data, "output_dir": run, "random_seed": request.random_seed}
-    return command("t2t-trainer", problem=PROBLEM, **given, **flags)
+    flags |= {"hparams_set": name, "hparams": ",".join(filter(None, [request.hparams, *hparams]))}
+    flags |= {"data_dir": folder.data, "output_dir": run, "random_seed": request.random_seed}
+    return command("t2t-trainer", problem=PROBLEM, **flags)
 
 
 def _training(request: OwnTextRequest, folder: Folder, decided: Plan) -> Stage:
