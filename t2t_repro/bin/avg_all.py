@@ -159,18 +159,14 @@ def _check_free(run: RunDirectory, out: RunDirectory, n: int) -> None:
     from t2t_repro.training import averaging, checkpoints
 
     averaging.check_free(run, out)
-    if (out.path / TUNED).exists():
+    states = map(checkpoints.read_state_file, checkpoints.list_checkpoints(out.path))
+    others = {len(each.state.averaged) for each in states} - {n}
+    if others or (out.path / TUNED).exists():
+        made = f"averages with --n={min(others)}" if others else f"{TUNED} of --tune"
         raise UserError(
-            "Expected --output_dir to be a new folder, or one of averages of the run. Received: "
-            f"{out.path}, of --tune, whose {TUNED} is of the weights there. Name another."
+            f"Expected --output_dir to be a new folder, or one of averages of the run with "
+            f"--n={n}. Received: {out.path}, with {made}. Name another."
         )
-    for path in checkpoints.list_checkpoints(out.path):
-        of = len(checkpoints.read_state_file(path).state.averaged)
-        if of != n:
-            raise UserError(
-                f"Expected --n={of}, as the averages in {out.path} have it. Received: {n}. Give "
-                "another --output_dir."
-            )
 
 
 console = cli.program(__name__, "t2t-avg-all", __doc__, define_flags, main)

@@ -27,7 +27,6 @@ from t2t_repro.run_directory import RunDirectory
 from t2t_repro.views.run_view import Checkpoint, RunView, next_steps, view
 
 _BARS = "▁▂▃▄▅▆▇█"
-_PLAIN_BARS = "_.-=+*#@"  # where the terminal has no Unicode
 _WIDTH = 50  # of a curve
 _ROWS = 12  # of the table of checkpoints
 _COLUMNS = ("loss", "bleu", "approx_bleu_score", "accuracy", "accuracy_per_sequence")
@@ -160,14 +159,13 @@ def _parameters(of: RunView, out) -> None:
 
 
 def _curves(of: RunView, out) -> None:
-    bars = _BARS if (out.encoding or "").lower().startswith("utf") else _PLAIN_BARS
     shown = [name for name in of.curves if name.partition(" ")[2] in _COLUMNS]
     if shown:
         out.print("\nCurves", style="bold")
     for name in shown:
         values = [value for _, value in of.curves[name]]
         ends = f"{values[0]:.4f} -> {values[-1]:.4f}"
-        out.print(f"  {name:30}{sparkline(values, bars=bars)}  {ends}")
+        out.print(f"  {name:30}{sparkline(values)}  {ends}")
     for metric, (step, value) in of.best.items():
         if metric in _COLUMNS:
             out.print(f"  best dev {metric:21} {value:.4f} at step {step}")
@@ -180,13 +178,11 @@ def _checkpoints(of: RunView, out) -> None:
     if count:
         heads = "".join(f"{name:>{max(10, len(name) + 2)}}" for name in metrics)
         out.print(f"  {'step':>9}{'MB':>9}{heads}")
-    left_out = count - _ROWS
     for number, each in enumerate(of.checkpoints):
-        if left_out > 0 and number == 1:
-            out.print(f"  ... {left_out} more ...")
-        if left_out > 0 and 1 <= number <= left_out:
-            continue
-        out.print(_row(of, each, metrics, last=number == count - 1))
+        if number == 1 and count > _ROWS:
+            out.print(f"  ... {count - _ROWS} more ...")
+        if not 1 <= number <= count - _ROWS:
+            out.print(_row(of, each, metrics, last=number == count - 1))
     for step in of.being_written:
         out.print(f"  {step:>9}  is being written")
     if of.kept_best:

@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     import keras
 
     from t2t_repro.data.job import Job
-    from t2t_repro.training.best import KeepBest
-    from t2t_repro.training.early_stopping import EarlyStopping
     from t2t_repro.training.log import Samples
     from t2t_repro.training.request import DecodedBleu
 
@@ -216,9 +214,8 @@ def request_of(args: flags.FlagValues) -> TrainRequest:
         problem=problem,
         plan=Plan(
             train_steps=hparams.train_steps,
-            keep_best=keep_best(values) if both else None,
-            early_stopping=early_stopping(values, split) if both else None,
             **{name: values[name] for name in of_plan},
+            **(choices(values, split) if both else {}),
         ),
         schedule=schedule,
         eval_steps=values["eval_steps"] if evaluates else 0,
@@ -246,24 +243,19 @@ def request_of(args: flags.FlagValues) -> TrainRequest:
     return request
 
 
-def keep_best(values: Mapping[str, Any]) -> "KeepBest | None":
-    """Returns which checkpoints the flags say to keep beside the newest; None: none."""
-    if not values["keep_best"]:
-        return None
+def choices(values: Mapping[str, Any], split: str) -> dict[str, Any]:
+    """Returns the fields of `Plan` that the flags of best checkpoints and early stopping mean."""
     from t2t_repro.training.best import KeepBest
-
-    return KeepBest(count=values["keep_best"], metric=values["best_metric"])
-
-
-def early_stopping(values: Mapping[str, Any], split: str) -> "EarlyStopping | None":
-    """Returns the early stopping that the flags describe; None: none."""
-    stopping = "eval_early_stopping_"
-    if not values[f"{stopping}steps"]:
-        return None
     from t2t_repro.training.early_stopping import EarlyStopping
 
-    names = ("steps", "metric", "metric_delta")
-    return EarlyStopping(**{name: values[stopping + name] for name in names}, split=split)
+    found: dict[str, Any] = {}
+    if count := values["keep_best"]:
+        found["keep_best"] = KeepBest(count=count, metric=values["best_metric"])
+    if values["eval_early_stopping_steps"]:
+        names = ("steps", "metric", "metric_delta")
+        stopping = {name: values[f"eval_early_stopping_{name}"] for name in names}
+        found["early_stopping"] = EarlyStopping(**stopping, split=split)
+    return found
 
 
 def check_finish(request: TrainRequest) -> None:

@@ -94,7 +94,7 @@ def test_weights_that_were_chosen_are_not_replaced(trained, tmp_path):
         avg_all.average_all(request(trained, tmp_path, n=2))
     (tmp_path / "avg" / "decoding.json").write_text("{}")
     with pytest.raises(UserError, match="decoding.json"):
-        avg_all.average_all(request(trained, tmp_path, n=2))
+        avg_all.average_all(request(trained, tmp_path, n=3))
     names = [path.name for path in checkpoints.list_checkpoints(tmp_path / "avg")]
     assert names == ["ckpt-40"]
 
@@ -110,14 +110,12 @@ def test_a_run_that_was_copied_and_went_on_is_the_same(trained, tmp_path):
     assert [path.name for path in written] == ["ckpt-50"]
 
 
-def test_an_average_that_a_kill_leaves_knows_its_run(trained, begin, tmp_path, monkeypatch):
+def test_an_average_that_a_kill_leaves_knows_its_run(trained, begin, tmp_path):
     def killed(*_):
         raise KeyboardInterrupt
 
-    with monkeypatch.context() as patch:
-        patch.setattr(checkpoints, "_flush_folder", killed)  # once the checkpoint has its name
-        with pytest.raises(KeyboardInterrupt):
-            avg_all.average_all(request(trained, tmp_path, n=3))
+    with pytest.raises(KeyboardInterrupt):
+        avg_all.average_all(request(trained, tmp_path, n=3), say=killed)
     assert [path.name for path in checkpoints.list_checkpoints(tmp_path / "avg")] == ["ckpt-30"]
     with pytest.raises(UserError):
         avg_all.average_all(request(begin("other"), tmp_path, n=2))

@@ -131,19 +131,6 @@ def test_hparams_json_wins_over_the_set_and_flags_over_both(t2t_run, tmp_path):
     assert (config.hparams.attention_dropout, config.hparams.relu_dropout) == (0.25, 0.5)
 
 
-def test_an_unknown_set_is_taken_where_flags_txt_names_it_beside_hparams_json(t2t_run, tmp_path):
-    t2t = t2t_run("base_v1")
-    with (t2t.write() / "flags.txt").open("a") as file:
-        file.write("\n--hparams_set=transformer_mine\n")
-    with pytest.raises(UserError, match="transformer_other"):
-        import_it(t2t.folder, tmp_path / "run", hparams_set="transformer_other")
-    import_it(t2t.folder, tmp_path / "run", hparams_set="transformer_mine")
-    assert RunDirectory(tmp_path / "run").config().hparams_set == "transformer_mine"
-    (t2t.folder / "hparams.json").unlink()
-    with pytest.raises(UserError, match="transformer_mine"):
-        import_it(t2t.folder, tmp_path / "another")
-
-
 def test_what_cannot_be_worked_out_is_asked_for(t2t_run, tmp_path):
     t2t = t2t_run("base_v1")
     t2t.write(hparams=False, flags=False)
@@ -250,16 +237,6 @@ def test_slots_that_tensor2tensor_does_not_have_are_left_out(
     prefix = export_it(trained_run(file.parent), tmp_path / "back")
     assert Checkpoint(prefix).slots() == {} and Checkpoint(prefix).step() == 7
     assert f"because of {change}" in capsys.readouterr().out
-
-
-def test_one_of_several_checkpoints(t2t_run, tmp_path):
-    t2t = t2t_run("base_v1")
-    for step in (7, 9):
-        import_it(t2t.write(step), tmp_path / "run")
-    path = tmp_path / "run" / "checkpoints" / "ckpt-7"
-    assert export_it(
-        trained_run(tmp_path / "run"), tmp_path / "back", checkpoint=str(path)
-    ).name.endswith("-7")
 
 
 def contents(folder):

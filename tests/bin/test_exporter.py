@@ -1,6 +1,5 @@
 """From a run to a SavedModel that translates as t2t-decoder does."""
 
-import json
 import re
 import shutil
 
@@ -140,15 +139,6 @@ def test_what_a_quantized_model_loses_is_measured(run, tmp_path, capsys, options
         call(exporter, *flags, f"--export_dir={tmp_path / 'b'}", "--max_bleu_drop=0.5")
     assert "0.5" in capsys.readouterr().err
     assert not (tmp_path / "b").exists()
-
-
-@pytest.mark.slow
-def test_a_parser_starts_from_its_own_decode_hparams(run, tmp_path, monkeypatch):
-    monkeypatch.setattr(type(get_problem(PROBLEM)), "decode_hparams", "beam_size=5,alpha=0.3")
-    flags = f"--export_dir={tmp_path / 'new'}", "--decode_hparams=alpha=0.4"
-    call(exporter, f"--output_dir={run.path}", *flags)
-    settings = json.loads((tmp_path / "new" / "decode_hparams.json").read_text())
-    assert (settings["beam_size"], settings["alpha"]) == (5, 0.4)
 
 
 def test_a_problem_without_subwords(tmp_path, refused):

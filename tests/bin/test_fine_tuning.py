@@ -83,13 +83,6 @@ def test_the_rate_falls_over_the_steps_that_there_are(parent, overrides, lengths
     )
 
 
-def test_of_a_parent_that_gathered_batches_updates_are_counted_and_batches_chosen_anew(tmp_path):
-    run = begun(tmp_path / "paper", "paper_table3_base", GATHERED, {40000: 0.0005})
-    _, hparams = fine_tuning.proposed(run.path, say=lambda line: None)
-    assert (hparams.train_steps, hparams.effective_batch_size) == (8000, 25_000)
-    assert (hparams.optimizer, hparams.optimizer_multistep_accumulate_steps) == ("adam", 0)
-
-
 def test_of_a_parent_whose_steps_are_batches_the_rate_falls_by_its_updates(tmp_path):
     run = begun(tmp_path / "gathered", "transformer_multi30k", GATHERED, {40000: 0.0005})
     said = []

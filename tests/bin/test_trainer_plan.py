@@ -1,12 +1,10 @@
 """The plan before a run: what it says, when it stops, and what it suggests."""
 
 import dataclasses
-import json
 import os
 import pathlib
 import re
 import resource
-import shutil
 import subprocess
 import sys
 
@@ -14,7 +12,6 @@ import pytest
 
 from t2t_repro import registry
 from t2t_repro.bin import trainer
-from t2t_repro.run_directory import PLAN, RunDirectory
 from t2t_repro.training import plan
 from tests.machines import EIGHT, GB, TWO_CORES
 from tests.programs import call
@@ -120,24 +117,6 @@ def test_a_resumed_run_is_not_looked_at(on, capsys):
     assert "200 steps of" in capsys.readouterr().out
 
 
-def test_the_plan_in_the_run_is_its_first(on, tmp_path):
-    begun = on(EIGHT)
-    run("--hparams_set=transformer_big")
-    _, (request, _, made) = begun
-    directory = RunDirectory(tmp_path / "run")
-    directory.path.mkdir()
-    plan.write(directory, made)
-    values = json.loads((directory.path / PLAN).read_text())
-    assert values["problem"] == "translate_ende_wmt14" and values["steps"] == 250_000
-    assert values["hours"] == pytest.approx(made.hours) and values["parameters"] == 214_208_512
-    machine = {name: values["machine"][name] for name in ("kind", "replicas", "rate")}
-    assert machine == {"kind": "GPU", "replicas": 8, "rate": 9.5e12}
-    assert values["batch"]["papers_tokens"] == 25_000
-    assert values["data"]["downloads"][0]["size"] == 657_632_379
-    plan.write(directory, dataclasses.replace(made, steps=7))
-    assert json.loads((directory.path / PLAN).read_text()) == values
-
-
 @pytest.mark.parametrize(
     "replicas, size, gathered", [(1, 3858, 8), (4, 3858, 2), (8, 3858, 1), (64, 482, 1)]
 )
@@ -173,15 +152,6 @@ def test_what_the_user_counts_are_updates_and_a_run_goes_on_with_its_batches(on)
         assert resumed.plan.train_steps == steps
         hparams = dataclasses.replace(resumed.config.hparams, train_steps=70)
         assert hparams == request.config.hparams
-
-
-def test_data_that_nothing_makes_are_asked_for_as_ever(on, refused):
-    on(TWO_CORES)
-    flags = ("--problem=translate_ende_wmt14", "--hparams_set=transformer_big", "--data_dir=none")
-    (pathlib.Path("none")).mkdir()
-    error = refused(trainer, *flags, "--output_dir=run").err
-    assert "t2t-datagen --problem=translate_ende_wmt14" in error
-    shutil.rmtree("none")
 
 
 def test_the_embedded_default_says_where_it_trains_and_plans_nothing(on, capsys, monkeypatch):

@@ -85,19 +85,6 @@ def test_the_models_own_translation_and_its_learned_positions(
     assert (out / "positions.png").stat().st_size < pictures.LIMIT
 
 
-def test_a_model_in_chunks_has_the_attention_of_the_whole_one(trained, tmp_path):
-    of, model = trained
-    moved = tmp_path / "moved"
-    shutil.copytree(of.path, moved)
-    chunks = model.hparams.override("attention_chunk_size=3,attention_dropout=0")
-    (moved / "hparams.json").write_text(chunks.to_json())
-    call(visualize, f"--output_dir={moved}", "--source=0 1 1 0", "--target=0 1 1")
-    batch = {"inputs": np.array([[2, 3, 3, 2, 1]]), "targets": np.array([[2, 3, 3, 1]])}
-    own = model.attention_weights(batch)["encoder/layer_0/self_attention"]
-    with np.load(moved / "visualization" / "attention.npz") as arrays:
-        np.testing.assert_allclose(arrays["encoder"][0], own[0], atol=1e-6)
-
-
 @pytest.mark.parametrize(
     "argv, name",
     [
