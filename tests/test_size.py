@@ -20,7 +20,7 @@ BUDGETS = {
     "t2t_repro/bin": 1684,
     "t2t_repro/callbacks": 387,
     "t2t_repro/corpora": 2400,
-    "t2t_repro/data": 1859,
+    "t2t_repro/data": 1857,
     "t2t_repro/decoding": 2188,
     "t2t_repro/distill": 312,
     "t2t_repro/export": 809,

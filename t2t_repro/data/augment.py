@@ -45,7 +45,7 @@ def changes(
         return made
     encoders = problem.feature_encoders(os.fspath(data_dir))
     if hparams.bidirectional_steps:
-        one = are_one(*(encoders[side] for side in SIDES))
+        one = _are_one(*(encoders[side] for side in SIDES))
         if problem.packed_length or not learns_its_targets(problem) or not one:
             raise UserError(
                 "bidirectional_steps turns single pairs of sentences round, which need one "
@@ -126,7 +126,7 @@ def learns_its_targets(problem: Problem) -> bool:
     return {problem.stored_feature(side) for side in SIDES} == set(SIDES)
 
 
-def are_one(inputs: TextEncoder, targets: TextEncoder) -> bool:
+def _are_one(inputs: TextEncoder, targets: TextEncoder) -> bool:
     """Whether every id means the same to both."""
     if inputs is targets:
         return True

@@ -42,11 +42,6 @@ class DataNeeds:
         """Whether nothing has to be made."""
         return self.files > 0
 
-    @property
-    def download_size(self) -> int:
-        """Bytes; files of unknown size do not count."""
-        return sum(file.size for file in self.downloads)
-
     def __str__(self) -> str:
         if self.are_there:
             return f"{self.files:,} files, {size_text(self.size)}, in {self.data_dir}"
@@ -55,7 +50,8 @@ class DataNeeds:
         if not self.downloads:
             return f"to be made in {self.data_dir}"
         names = ", ".join(file.name for file in self.downloads)
-        amount = size_text(self.download_size) if self.download_size else "of unknown size"
+        known = sum(file.size for file in self.downloads)
+        amount = size_text(known) if known else "of unknown size"
         disk = self.raw_disk + self.data_disk
         return (
             f"to be made in {self.data_dir}; {len(self.downloads)} downloads into {self.tmp_dir}, "

@@ -27,12 +27,6 @@ def test_multipliers_and_limit():
     assert longer["max_length"] == 128
 
 
-def test_hparams_are_read():
-    hparams = HParams(batch_size=512, max_length=64, min_length=3, min_length_bucket=5)
-    expected = batching_scheme(512, 64, 5, 1.1, shard_multiplier=2, min_length=3)
-    assert hparams_to_batching_scheme(hparams, shard_multiplier=2) == expected
-
-
 def test_fixed_batch_size_counts_sentences():
     hparams = HParams(batch_size=48, max_length=64, use_fixed_batch_size=True)
     scheme = hparams_to_batching_scheme(hparams, shard_multiplier=2)
@@ -106,12 +100,6 @@ def test_batch_shuffle_stays_within_its_blocks():
     assert plain != mixed
     for first in range(0, 40, 10):
         assert sorted(plain[first : first + 10]) == sorted(mixed[first : first + 10])
-
-
-def test_few_examples_wait_until_a_bucket_is_full():
-    stream = batching.epochs(np.arange(2), np.zeros(2, int), [5], seed=0)
-    batch = next(stream)
-    assert len(batch) == 5 and set(batch) == {0, 1}
 
 
 def test_a_sample_of_the_batches_has_all_lengths():

@@ -132,28 +132,6 @@ def test_one_source_for_all_splits(tmp_path):
     assert sorted(line for lines in read.values() for line in lines) == sorted(TEXT[Split.TRAIN])
 
 
-def test_reversed_problem_writes_the_forward_files(tmp_path):
-    run(tmp_path, Toy(was_reversed=True))
-    assert sorted(os.listdir(tmp_path)) == sorted([SUMMARY, *FILES, VOCABULARY, KNOWN])
-
-
-def test_progress_sees_every_stage_and_its_size(tmp_path):
-    stages = []
-
-    def track(samples, description, total, unit):
-        samples = list(samples)
-        stages.append((description, len(samples), total, unit))
-        return samples
-
-    generate.generate_data(Job(Toy(), tmp_path, NO_RAW_TEXT), track=track)
-    assert stages == [
-        ("vocabulary", 60, 60, "texts"),
-        ("train", 30, 30, "samples"),
-        ("train files", 2, 2, "files"),
-        ("dev", 3, 3, "samples"),
-    ]
-
-
 def test_an_empty_split_is_an_error(tmp_path):
     empty = Toy()
     empty.text = {**TEXT, Split.EVAL: []}

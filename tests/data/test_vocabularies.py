@@ -96,16 +96,6 @@ def test_a_vocabulary_of_another_size_is_refused_or_made_anew(tmp_path):
     assert straight[TRAIN] != before[TRAIN]
 
 
-def test_overwrite_makes_the_vocabulary_of_changed_text_anew(tmp_path):
-    run(tmp_path)
-    before = contents(tmp_path), vocabulary(tmp_path).read_text()
-    changed = Toy()
-    changed.letters = {**Toy.letters, Split.TRAIN: "hgfedcbaxyz"}
-    run(tmp_path, changed, overwrite=True)
-    assert vocabulary(tmp_path).read_text() != before[1]
-    assert contents(tmp_path)[TRAIN] != before[0][TRAIN]
-
-
 @pytest.mark.parametrize("reason", ["foreign", "shared"])
 def test_overwrite_keeps_a_vocabulary_that_others_need(tmp_path, reason):
     run(tmp_path, vocab_size=300)
