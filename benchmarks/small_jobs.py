@@ -38,8 +38,7 @@ JOBS = {
     ),
     "compare": (
         f"--problem={PROBLEM} --hparams_set=transformer_test --hparams=batch_size=256 --depths=1 "
-        "--data_dir={of}/data --output_dir={to}/compared --train_steps=3 --evaluations=1 "
-        "--eval_steps=1 --seeds=1 --warmup=2"
+        "--data_dir={of}/data --output_dir={to}/compared --train_steps=3 --seeds=1 --warmup=2"
     ),
     "exporter": "--output_dir={of}/text --export_dir={to}/export",
     "checkpoint import": "--checkpoint={of}/t2t --data_dir={of}/data --output_dir={to}/run",
@@ -64,6 +63,7 @@ _OTHER_FILES = (
     "fingerprint.pb",
     "variables.data",
     "report.html",
+    "report.json",
     "report.md",  # of compare, with tokens a second, as its results.csv; the cells have the rest
     "results.csv",
     "plan.json",

@@ -28,14 +28,14 @@ BUDGETS = {
     "t2t_repro/layers": 1890,
     "t2t_repro/models": 1189,
     "t2t_repro/own_text": 488,
-    "t2t_repro/paper": 797,
+    "t2t_repro/paper": 437,
     "t2t_repro/parsing": 715,
     "t2t_repro/scoring": 300,
     "t2t_repro/serving": 769,
-    "t2t_repro/study": 1096,
+    "t2t_repro/study": 880,
     "t2t_repro/text": 1389,
     "t2t_repro/training": 3147,
-    "t2t_repro/views": 995,
+    "t2t_repro/views": 901,
     "tests": 29629,
 }
 NO_CODE = {

@@ -1,101 +1,116 @@
 """t2t-paper: the tables of "Attention Is All You Need", and its rows as runs.
 
-  t2t-paper tables                               prints all, and writes paper/paper.json and .md
-  t2t-paper tables --tables=2,3,4 --runs=run     and what runs have: BLEU, perplexity, cost, F1
+  t2t-paper tables                               prints all, with the runs in paper_runs
+  t2t-paper tables --table=4 --output_dir=RUN
   t2t-paper reproduce --rows=ende_base           table 2: trains, averages, translates, scores
-  t2t-paper reproduce --rows=ende_big --worker_gpu=8
   t2t-paper reproduce --table=3                  table 3 at an eighth of its widths, on captions
 
-Tables: 2 (BLEU and training FLOPs), 3 (the variations and their parameters), 4 (parsing).
+Tables: 2 (BLEU and training FLOPs), 3 (the variations and their parameters), 4 (parsing). `tables`
+puts what runs have beside what the paper prints: BLEU, perplexity, cost, F1. It reads the run
+--output_dir, or the runs in it, and writes paper.html, paper.md and paper.json there.
 
 A row is a run in --output_dir, with the paper's settings: docs/paper.md has them all. Each step is
-a program of its own, whose command is printed; --plan prints those that train, and stops. Stopped
-or killed, the same command goes on. Of table 3 all rows are trained with one seed, then with the
-next; after each run the page (table3.md and table3.json) is written anew: the rows, and which of
-the paper's conclusions hold. What runs ended with is kept in table3-runs.json: folders may go.
+a program of its own, whose command is printed. Stopped or killed, the same command goes on. Of
+table 3 all rows are trained with one seed, then with the next; after each run table3.html, .md and
+.json are written anew: the rows, and which of the paper's conclusions hold.
 """
 
-import itertools
-import json
+import dataclasses
 import shlex
+import sys
 from pathlib import Path
 
 from absl import flags
 
 from t2t_repro import cli
 from t2t_repro.errors import UserError, unknown
-from t2t_repro.files import write_text_atomic
-from t2t_repro.paper import reproduce, runs, scaled
+from t2t_repro.fields import INT64, flag
+from t2t_repro.paper import reproduce
 from t2t_repro.paper import tables as paper_tables
+from t2t_repro.study import report, runs
+from t2t_repro.study.results import MOST_SEEDS
 
-TABLES = {"2": paper_tables.table2, "3": paper_tables.table3, "4": paper_tables.table4}
+TABLES = {2: paper_tables.table2, 3: paper_tables.table3, 4: paper_tables.table4}
 ACTIONS = ("tables", "reproduce")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Request:
+    """The flags of t2t-paper."""
+
+    table: int | None = flag(
+        None, "2, 3 or 4; default: tables: all; reproduce: 2.", least=2, most=4
+    )
+    rows: str = flag(
+        "", f"Which, with commas between; of 3 all. Table 2: {', '.join(reproduce.TABLE2)}."
+    )
+    output_dir: str = flag("paper_runs", "The folder of the runs, or for tables a run.")
+    data_dir: str = flag("t2t_data", "The folder of the data; they are made if need be.")
+    tmp_dir: str = flag("/tmp/t2t_datagen", "The folder of raw files.")
+    hparams: str = flag("", "Changes to all rows, such as batch_size=8192 on large devices.")
+    train_steps: int | None = flag(
+        None,
+        f"Updates of a run; default: the paper's; table 3's: {reproduce.STEPS:,}.",
+        least=1,
+        most=INT64,
+    )
+    scale: int = flag(8, "Table 3: divide all widths by this: 1, 2, 4, 8 or 16.", least=1, most=16)
+    seeds: int = flag(3, "Table 3: how many runs of each row.", least=1, most=MOST_SEEDS)
+
+    @property
+    def names(self) -> list[str]:
+        """The rows.
+
+        Raises:
+            UserError: if there are none, or one that is not there.
+        """
+        known = reproduce.TABLE3 if self.table == 3 else reproduce.TABLE2
+        asked = [name.strip() for name in self.rows.split(",") if name.strip()]
+        for name in asked:
+            if name not in known:
+                raise unknown("row of the table", name, known)
+        if not asked and self.table != 3:
+            raise UserError(
+                f"Expected --rows of table 2: {', '.join(reproduce.TABLE2)}. Received: none."
+            )
+        return asked or list(reproduce.TABLE3)
 
 
 def define_flags(f: flags.FlagValues) -> None:
     """Defines t2t-paper's flags."""
-    flags.DEFINE_enum("action", None, ACTIONS, "May stand alone.", flag_values=f)
-    text = "tables: which to make, with commas between."
-    flags.DEFINE_string("tables", ",".join(TABLES), text, flag_values=f)
-    text = "tables: runs to put beside the paper's, with commas between: DIR, or a folder of such."
-    flags.DEFINE_string("runs", "", text, flag_values=f)
-    cli.define_request_flags(f, reproduce.Request)
+    flags.DEFINE_enum("action", "tables", ACTIONS, "May stand alone.", flag_values=f)
+    cli.define_request_flags(f, Request)
 
 
 def main(args: flags.FlagValues) -> None:
     """Makes tables, or runs."""
+    request = cli.request(args, Request)
     if args.action == "tables":
-        folder = Path(args.output_dir if args["output_dir"].present else "paper")
-        print_tables([name.strip() for name in args.tables.split(",")], args.runs, folder)
-    elif args.action == "reproduce":
-        make_runs(cli.request(args, reproduce.Request))
+        print_tables(request)
+        return
+    of = reproduce.Folders(request.output_dir, request.data_dir, request.tmp_dir), request.hparams
+    if request.table == 3:
+        sizes = {"scale": request.scale, "seeds": request.seeds}
+        steps = request.train_steps or reproduce.STEPS
+        study = reproduce.table3(request.names, *of, train_steps=steps, **sizes)
+        print(f"Written to {reproduce.write_table3(runs.run(study, reproduce.write_table3))}.")
     else:
-        raise UserError("Expected t2t-paper tables or t2t-paper reproduce. Received: none.")
+        for name in request.names:
+            path = reproduce.table2(name, *of, request.train_steps)
+            print(f"\nDone: {path}. t2t-paper tables shows it.")
 
 
-def print_tables(names: list[str], named_runs: str, folder: Path) -> None:
-    """Makes tables, prints them, and writes paper.json and paper.md.
+def print_tables(request: Request) -> None:
+    """Makes tables, prints them, and writes paper.html, .md and .json."""
+    from rich import console, markdown
 
-    Raises:
-        UserError: on an unknown table or run.
-    """
-    from rich import console
-
-    for name in names:
-        if name not in TABLES:
-            raise unknown("table", name, TABLES)
-    found = runs.read(named_runs)
-    for run in found:
-        if not (run.bleu or run.f1):
-            print(f"{run.path} has no score: t2t-bleu --json_file={run.path}/bleu.json makes one.")
+    found = paper_tables.runs_in(request.output_dir)
+    names = [request.table] if request.table else list(TABLES)
     made = [table for name in names for table in TABLES[name](found)]
-    for table in made:
-        table.print(console.Console())
-    folder.mkdir(parents=True, exist_ok=True)
-    values = {table.name: table.as_dict() for table in made}
-    write_text_atomic(folder / "paper.json", json.dumps(values, indent=1) + "\n")
-    text = "\n".join(["# The paper's tables, and ours\n", *(table.markdown() for table in made)])
-    write_text_atomic(folder / "paper.md", text)
-    print(f"Written to {folder / 'paper.json'} and {folder / 'paper.md'}.")
-
-
-def make_runs(request: reproduce.Request) -> None:
-    """Makes rows of table 2 or 3, as far as they are not there."""
-    if request.table == 2:
-        recipes = [reproduce.table2(name, request) for name in request.names]
-    else:
-        seeds = range(request.seeds)
-        cells = itertools.product(seeds, request.names)
-        recipes = [reproduce.table3(name, request, seed) for seed, name in cells]
-    commands = [shlex.join(reproduce.training(recipe, request)) for recipe in recipes]
-    if request.plan:
-        print("\n".join(commands))
-    elif request.table == 2:
-        for recipe in recipes:
-            path = reproduce.carry_out(recipe, request).path
-            print(f"\nDone: {path}. t2t-paper tables --tables=2 --runs={path}")
-    else:
-        print(f"Written to {' and '.join(map(str, scaled.run(request)))}.")
+    console.Console().print(markdown.Markdown("\n\n".join(table.markdown() for table in made)))
+    command = shlex.join(["t2t-paper", *sys.argv[1:]])
+    where, title = Path(request.output_dir), "The paper's tables, and ours"
+    print(f"Written to {report.write(where, 'paper', title, made, '', command, {})}.")
 
 
 console = cli.program(__name__, "t2t-paper", __doc__, define_flags, main, positional="action")

@@ -128,7 +128,7 @@ def attention(run: TrainedRun, request: VisualizeRequest, source: str, folder: P
     }
     text = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
     write_text_atomic(folder / "heads.json", text)
-    write_csv(folder / "heads.csv", attention.rows(heads))
+    write_csv(folder / "heads.csv", content["heads"], ".6f")
     page = attention_page.page(maps, heads, f"What {run.path.name} looks at")
     write_text_atomic(folder / "attention.html", page)
     print(f"{source}\n{written}")

@@ -23,11 +23,6 @@ class Parameters:
         """All of them."""
         return sum(dataclasses.astuple(self))
 
-    @property
-    def without_tables(self) -> int:
-        """All but the embeddings."""
-        return self.total - self.embeddings
-
 
 def shapes(
     hparams: HParams, vocab_size: int, targets_vocab_size: int | None = None

@@ -139,6 +139,47 @@ TABLE3 = (
 )
 
 
+class Conclusion(NamedTuple):
+    """The paper's of table 3: one row is better than another by a score, or is equal to it.
+
+    better, worse: rows of table 3 by their short names.
+    by: "bleu" or "perplexity", of which less is better.
+    equal: whether they are to be equal.
+    """
+
+    text: str
+    better: str
+    worse: str
+    by: str = "bleu"
+    equal: bool = False
+
+    @property
+    def gain(self) -> float:
+        """By how much the better row is better in the paper."""
+        rows = {row.name: getattr(row, self.by) for row in TABLE3}
+        gain = rows[self.better] - rows[self.worse]
+        return -gain if self.by == "perplexity" else gain
+
+
+CONCLUSIONS = (
+    Conclusion("(A) one head is worse than eight", "base", "a_h1"),
+    Conclusion("(A) too many heads, 32, are worse than eight", "base", "a_h32"),
+    Conclusion("(B) keys of 16 are worse than of 64", "base", "b_dk16"),
+    Conclusion("(B) keys of 32 are worse than of 64", "base", "b_dk32"),
+    Conclusion("(C) four layers are better than two", "c_n4", "c_n2"),
+    Conclusion("(C) six layers are better than four", "base", "c_n4"),
+    Conclusion("(C) d_model 512 is better than 256", "base", "c_dmodel256"),
+    Conclusion("(C) d_model 1024 is better than 512", "c_dmodel1024", "base"),
+    Conclusion("(C) d_ff 2048 is better than 1024", "base", "c_dff1024"),
+    Conclusion("(C) d_ff 4096 is better than 2048", "c_dff4096", "base"),
+    Conclusion("(D) dropout helps", "base", "d_dropout0"),
+    Conclusion("(D) label smoothing helps BLEU", "base", "d_smoothing0"),
+    Conclusion("5.4 label smoothing hurts perplexity", "d_smoothing0", "base", "perplexity"),
+    Conclusion("(E) learned positions are as good", "base", "e_learned_positions", equal=True),
+    Conclusion("big is better than base", "big", "base"),
+)
+
+
 class Parser(NamedTuple):
     """A row of table 4: F1 on section 23 of the WSJ."""
 

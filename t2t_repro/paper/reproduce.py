@@ -5,35 +5,40 @@ of the last 5 and 20 checkpoints, one every ten minutes, which were as many upda
 in ten minutes; beam 4, alpha 0.6, at most the input's length and 50 more. Section 6.2: of table 3
 the same search, but no averages.
 
-What is done is not done again, so that a row that was stopped goes on by the same command.
+Table 3 is a study at a fraction of the widths, whose report says which conclusions hold.
 """
 
 import dataclasses
-import json
+import functools
 import pathlib
 import shlex
-from typing import Any
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
-from t2t_repro import registry, schema
-from t2t_repro.errors import UserError, changes, unknown
-from t2t_repro.fields import INT64, flag, parse_overrides
-from t2t_repro.files import write_text_atomic, writing
+from t2t_repro import registry, stages
+from t2t_repro.files import writing
+from t2t_repro.models import parameters
 from t2t_repro.paper import published
-from t2t_repro.paper import runs as records
-from t2t_repro.problem import Problem, Split, check_text
-from t2t_repro.process import run_program
-from t2t_repro.run_directory import RunDirectory
-from t2t_repro.study import engine
+from t2t_repro.paper.tables import AVERAGED, BLEU_FILE, DEV_BLEU_FILE, settings
+from t2t_repro.problem import Split
+from t2t_repro.stages import Stage
+from t2t_repro.study import report
+from t2t_repro.study.results import RECORD_FILE, Results, compare, mean_and_half
+from t2t_repro.study.study import Study, Variant
+from t2t_repro.study.tables import Table
 
-RECIPE_FILE = "recipe.json"  # in a run: what was to be done
-DECODED = "decoded"  # a folder of a run
 STEPS = 2000  # of table 3's base: a seed of all rows in two hours, on two cores
+BATCH = 2048  # tokens of each side in an update of table 3
+PROBLEM = "translate_ende_multi30k"  # of table 3
+EQUAL_WITHIN = 0.5  # BLEU; the paper calls 25.8 and 25.7 nearly identical
+CONFIRMED, NOT_CONFIRMED, NOT_TESTABLE = "confirmed", "not confirmed", "not testable"
 _MINUTES = 10  # between two checkpoints of the paper
 _AVERAGED = {"base": 5, "big": 20}
-_CHECKPOINTS = 5  # of a run of table 3, whose last is the table's; the others are for who stops it
 _OF_WIDTH = ("hidden_size", "filter_size", "attention_key_channels", "attention_value_channels")
+_KINDS = ("source", "reference", "translation")
+_SCORES = {Split.EVAL: DEV_BLEU_FILE, Split.TEST: BLEU_FILE}
 _ENDE, _ENFR = "translate_ende_wmt14", "translate_enfr_wmt14"
-_SCORES = {Split.EVAL: records.DEV_BLEU_FILE, Split.TEST: records.BLEU_FILE}
 
 # The rows of table 2, and beside them what the paper leaves open: see docs/paper.md.
 TABLE2 = {
@@ -49,251 +54,191 @@ TABLE2 = {
 TABLE3 = {row.name: row for row in published.TABLE3}
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Request:
-    """The flags of t2t-paper reproduce.
+class Folders(NamedTuple):
+    """Of the runs, of the data, and of the raw files that these are made of."""
+
+    output_dir: str
+    data_dir: str
+    tmp_dir: str
+
+
+def table2(
+    name: str, folders: Folders, hparams: str = "", train_steps: int | None = None
+) -> pathlib.Path:
+    """Makes what is not there yet of a row of table 2: its run, an average, and every score.
+
+    Args:
+        name: of TABLE2.
+        folders: where.
+        hparams: changes to the row.
+        train_steps: updates, to try it out; None: the paper's.
+
+    Returns:
+        The run directory.
 
     Raises:
-        UserError: if they name no row, or one that is not there.
-    """
-
-    table: int = flag(2, "Of which table the rows are: 2 or 3.", least=2, most=3)
-    rows: str = flag("", f"Which, with commas between; of 3 all. Table 2: {', '.join(TABLE2)}.")
-    output_dir: str = flag("paper_runs", "The folder of the runs.")
-    data_dir: str = flag("t2t_data", "The folder of the data; they are made if need be.")
-    tmp_dir: str = flag("/tmp/t2t_datagen", "The folder of raw files.")
-    hparams: str = flag("", "Changes to all rows, such as batch_size=8192 on large devices.")
-    train_steps: int | None = flag(
-        None, f"Updates of a run; default: the paper's; table 3's: {STEPS:,}.", least=1, most=INT64
-    )
-    save_checkpoints_secs: int = flag(
-        0, "Save by the clock, as 600; 0: by the updates that 8 P100 made in 600 seconds.", least=0
-    )
-    worker_gpu: int | None = flag(None, "On how many GPUs; default: all, or one CPU.", least=1)
-    plan: bool = flag(False, "Print the commands that train, and stop.")
-    yes: bool = flag(False, "Go to work even where this machine plainly cannot end it.")
-    scale: int = flag(8, "Table 3: divide all widths by this: 1, 2, 4, 8 or 16.", least=1, most=16)
-    seeds: int = flag(3, "Table 3: how many runs of each row.", least=1, most=engine.MOST_SEEDS)
-    batch: int = flag(2048, "Table 3: tokens of each side in an update.", least=1)
-    warmup_steps: int | None = flag(
-        None, "Table 3: updates of warm-up; default: half of base's.", least=1, most=INT64
-    )
-    problem: str = flag("translate_ende_multi30k", "Table 3: on what.")
-
-    def __post_init__(self):
-        known = TABLE2 if self.table == 2 else TABLE3
-        for name in self.names:
-            if name not in known:
-                raise unknown(f"row of table {self.table}", name, known)
-        if not self.names:
-            raise UserError(f"Expected --rows of table 2: {', '.join(TABLE2)}. Received: none.")
-
-    @property
-    def names(self) -> list[str]:
-        """The rows."""
-        asked = [name.strip() for name in self.rows.split(",") if name.strip()]
-        return asked or (list(TABLE3) if self.table == 3 else [])
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Recipe:
-    """A row of a table as a run.
-
-    Attributes:
-        name: of the run's folder.
-        problem: on what it is trained; its dev split chooses, its test split is scored.
-        hparams_set: its settings.
-        hparams: changes to them, "name=value,name=value".
-        averaged: how many of the last checkpoints are averaged; 1: the last alone.
-        updates: between two checkpoints.
-        seed: of the run.
-        splits: what is translated and scored.
-    """
-
-    name: str
-    problem: str
-    hparams_set: str
-    hparams: str
-    averaged: int
-    updates: int
-    seed: int = 0
-    splits: tuple[str, ...] = (Split.EVAL, Split.TEST)
-
-
-def table2(name: str, request: Request) -> Recipe:
-    """Returns the recipe of a row of table 2."""
-    problem, hparams_set = TABLE2[name]
-    model = published.TRAINING["_big" in hparams_set]
-    steps = registry.get_hparams(hparams_set).train_steps
-    averaged = _AVERAGED[model.model]
-    updates = round(steps / (model.hours * 60 / _MINUTES))
-    changed = request.hparams
-    if request.train_steps:  # tried out: there are to be checkpoints to average all the same
-        changed = ",".join(filter(None, [changed, f"train_steps={request.train_steps}"]))
-        updates = min(updates, max(1, request.train_steps // (averaged + 1)))
-    return Recipe(
-        name=name,
-        problem=problem,
-        hparams_set=hparams_set,
-        hparams=changed,
-        averaged=averaged,
-        updates=updates,
-    )
-
-
-def table3(name: str, request: Request, seed: int) -> Recipe:
-    """Returns the recipe of a row of table 3, made smaller: every width by one factor, and every
-    length by another. big has three times as many steps as base, as in the paper.
-
-    Raises:
-        UserError: if the user's changes take something of which rows are made.
-    """
-    rows = {row: registry.get_hparams(of.hparams_set) for row, of in TABLE3.items()}
-    full, base = rows[name], rows["base"]
-    fields = [field.name for field in dataclasses.fields(base)]
-    of_rows = {each for each in fields if len({getattr(row, each) for row in rows.values()}) > 1}
-    of_rows |= {"num_encoder_layers", "num_decoder_layers"}  # which go before num_hidden_layers
-    if taken := sorted(of_rows & parse_overrides(request.hparams).keys()):
-        raise UserError(
-            "Expected --hparams that leave the rows of table 3 what they are. Received: "
-            f"{' and '.join(taken)}, in which rows differ. Leave them out."
-        )
-    of_base = request.train_steps or STEPS
-    steps = of_base * full.train_steps // base.train_steps
-    sizes = {n: getattr(full, n) // request.scale for n in _OF_WIDTH if getattr(full, n)}
-    changed = sizes | {
-        "train_steps": steps,
-        "learning_rate_warmup_steps": request.warmup_steps or max(1, of_base // 2),
-        "effective_batch_size": request.batch,
-    }
-    text = [*(f"{each}={value}" for each, value in changed.items()), request.hparams]
-    return Recipe(
-        name=f"{name}-{seed}",
-        problem=request.problem,
-        hparams_set=TABLE3[name].hparams_set,
-        hparams=",".join(filter(None, text)),
-        averaged=1,
-        updates=max(1, steps // _CHECKPOINTS),
-        seed=seed,
-        splits=(Split.EVAL,),
-    )
-
-
-def run_of(recipe: Recipe, request: Request) -> RunDirectory:
-    """Returns the run of a recipe."""
-    return RunDirectory(pathlib.Path(request.output_dir) / recipe.name)
-
-
-def training(recipe: Recipe, request: Request) -> list[str]:
-    """Returns the command that trains a recipe's run; it makes the data too.
-
-    Raises:
-        UserError: if the hparams are none, or the problem's dev split has no text of its own.
-    """
-    registry.get_hparams(recipe.hparams_set, recipe.hparams)
-    problem = registry.get_problem(recipe.problem)
-    check_text(problem, "t2t-paper reproduce")
-    if not problem.is_generate_per_split:
-        raise UserError(
-            "Expected a problem that has a text for each split, of which dev is translated. "
-            f"Received: {problem.name}, which deals one text to all. Take another --problem."
-        )
-    flags = {
-        "save_checkpoints_secs": request.save_checkpoints_secs or None,
-        "worker_gpu": request.worker_gpu,
-    }
-    return engine.trainer_command(
-        problem=recipe.problem,
-        hparams_set=recipe.hparams_set,
-        hparams=recipe.hparams,
-        data_dir=request.data_dir,
-        output_dir=str(run_of(recipe, request).path),
-        every=recipe.updates,
-        keep=recipe.averaged,
-        seed=recipe.seed,
-        more=[
-            *("--generate_data", f"--tmp_dir={request.tmp_dir}"),
-            *(f"--{name}={value}" for name, value in flags.items() if value),
-            *(["--yes"] if request.yes else []),
-        ],
-    )
-
-
-def carry_out(
-    recipe: Recipe, request: Request, program: engine.Program = run_program
-) -> RunDirectory:
-    """Makes everything of a recipe that is not there yet; returns its run.
-
-    Where a run has fewer checkpoints than the recipe averages, all are averaged, and it says so.
-
-    Raises:
-        UserError: if a program fails; it has said why. Or if the run was begun with another recipe.
+        UserError: if a program fails; it has said why. Or if the run was begun with other hparams.
         Interrupted: on a signal.
     """
-    run, train = run_of(recipe, request), training(recipe, request)
-    _begin(recipe, run)
-    averaged, decoded = run.path / records.AVERAGED, run.path / DECODED
+    problem_name, hparams_set = TABLE2[name]
+    problem, model = registry.get_problem(problem_name), published.TRAINING["_big" in hparams_set]
+    averaged, changes = _AVERAGED[model.model], hparams
+    steps = registry.get_hparams(hparams_set, changes).train_steps
+    updates = round(steps / (model.hours * 60 / _MINUTES))
+    if train_steps:  # tried out: there are to be checkpoints to average all the same
+        changes = ",".join(filter(None, [changes, f"train_steps={train_steps}"]))
+        updates = min(updates, max(1, train_steps // (averaged + 1)))
+    run = pathlib.Path(folders.output_dir) / name
+    mean, data = run / AVERAGED, {"data_dir": folders.data_dir}
+    where = {**data, "tmp_dir": folders.tmp_dir}
+    files = [[run / f"decoded/{split}.{kind}" for kind in _KINDS] for split in _SCORES]
+    with stages.begin(run / RECORD_FILE, {"hparams": changes}, []) as doing:
 
-    def do(command: list[str], doing: str) -> None:
-        print(f"\n{recipe.name}: {doing}\n  {shlex.join(command)}", flush=True)
-        program(command, doing)
+        def do(name: str, program: str, *switches: str, outputs=(), **flags: Any) -> None:
+            command = stages.command(program, *switches, **flags)
+            doing.run(Stage(name=name, says=f"{run}: {name}", command=command, outputs=outputs))
 
-    # The description of a run follows the first of its checkpoints.
-    if not (RunDirectory(averaged).exists() and any(averaged.glob("checkpoints/ckpt-*"))):
-        do(train, "training")  # the last evaluation follows the last checkpoint
-        there = len(list(run.checkpoints_dir.glob("ckpt-*")))
-        if there < recipe.averaged:  # as where they were saved by the clock
-            print(f"{recipe.name} has {there} checkpoints: all of them are averaged.")
-        flags = [f"--model_dir={run.path}", f"--output_dir={averaged}"]
-        number = f"--n={min(recipe.averaged, there)}"
-        do(["t2t-avg-all", *flags, number, "--last_only"], "the mean of the last checkpoints")
-    if records.evaluation_of(run) is None:
-        flags = [f"--output_dir={averaged}", f"--data_dir={request.data_dir}"]
-        do(["t2t-eval", *flags], "perplexity of dev")
-    for split in recipe.splits:
-        score = run.path / _SCORES[split]
-        if not score.is_file():
-            problem = registry.get_problem(recipe.problem)
-            source, reference = write_texts(problem, request, split, decoded)
-            out = decoded / f"{split}.translation"
-            flags = [f"--decode_from_file={source}", f"--decode_to_file={out}"]
-            do(["t2t-decoder", f"--output_dir={averaged}", *flags], f"translating {split}")
-            flags = [f"--translation={out}", f"--reference={reference}", f"--json_file={score}"]
-            do(["t2t-bleu", *flags], f"scoring {split}")
+        do(
+            "training",
+            *("t2t-trainer", "--generate_data"),
+            problem=problem_name,
+            hparams_set=hparams_set,
+            hparams=changes,
+            output_dir=run,
+            local_eval_frequency=updates,
+            keep_checkpoint_max=averaged,
+            **where,
+        )
+        of_mean = {"output_dir": mean, "outputs": [mean / "run.json"]}
+        do("average", "t2t-avg-all", "--last_only", model_dir=run, n=averaged, **of_mean)
+        do("perplexity", "t2t-eval", output_dir=mean, **data)
+        for split, (source, reference, out) in zip(_SCORES, files, strict=True):
+            samples = problem.generate_samples(*where.values(), split)  # type: ignore
+            write = functools.partial(_write_texts, samples, source, reference)
+            text = Stage(name=f"text {split}", says=f"Text of {split}", outputs=[source, reference])
+            doing.run(text, write)
+            texts = {"decode_from_file": source, "decode_to_file": out}
+            do(f"decoding {split}", "t2t-decoder", output_dir=mean, outputs=[out], **texts)
+            score = run / _SCORES[split]
+            texts = {"translation": out, "reference": reference, "json_file": score}
+            do(f"scoring {split}", "t2t-bleu", outputs=[score], **texts)
     return run
 
 
-def _begin(recipe: Recipe, run: RunDirectory) -> None:
-    """Writes what is to be done into a run, or checks it against what was begun there."""
-    if differs := differing(recipe, run):
-        raise UserError(
-            f"Expected what {run.path} was begun with. Received: {'; '.join(differs)}. Give the "
-            "same flags to go on, or another --output_dir."
-        )
-    run.path.mkdir(parents=True, exist_ok=True)
-    wanted = json.dumps(dataclasses.asdict(recipe), indent=1)
-    write_text_atomic(run.path / RECIPE_FILE, wanted + "\n")
-
-
-def differing(recipe: Recipe, run: RunDirectory) -> list[str]:
-    """Returns in what a run was begun with another recipe, in words; none where it never was."""
-    file = run.path / RECIPE_FILE
-    if not (file.is_file() and run.exists()):
-        return []
-    wanted = json.loads(json.dumps(dataclasses.asdict(recipe)))
-    there: dict[str, Any] = schema.read(file, dict[str, Any])
-    return changes({name: there.get(name) for name in wanted}, wanted)
-
-
-def write_texts(
-    problem: Problem, request: Request, split: str, folder: pathlib.Path
-) -> list[pathlib.Path]:
-    """Writes the sentences of a split, a line each; returns the files of source and reference."""
-    folder.mkdir(parents=True, exist_ok=True)
-    paths = [folder / f"{split}.{kind}" for kind in ("source", "reference")]
-    samples = problem.generate_samples(request.data_dir, request.tmp_dir, split)  # type: ignore
-    with writing(paths[0]) as source, writing(paths[1]) as reference:
+def _write_texts(
+    samples: Iterable[dict[str, str]], source: pathlib.Path, reference: pathlib.Path
+) -> None:
+    """Writes sentences and their translations, a line each."""
+    source.parent.mkdir(exist_ok=True)
+    with writing(reference) as references, writing(source) as sources:
         for sample in samples:
-            source.write(sample["inputs"] + "\n")
-            reference.write(sample["targets"] + "\n")
-    return paths
+            sources.write(sample["inputs"] + "\n")
+            references.write(sample["targets"] + "\n")
+
+
+def table3(
+    names: Sequence[str],
+    folders: Folders,
+    hparams: str = "",
+    *,
+    train_steps: int = STEPS,
+    scale: int = 8,
+    seeds: int = 3,
+) -> Study:
+    """Returns rows of table 3 made smaller: every width by one factor, and every length by another.
+
+    Args:
+        names: of TABLE3.
+        folders: where.
+        hparams: changes to all rows.
+        train_steps: updates of base; big has three times as many, as in the paper.
+        scale: divides all widths.
+        seeds: how many runs of each row.
+    """
+    base = registry.get_hparams("paper_table3_base").train_steps
+    variants = []
+    for name in names:
+        hparams_set = TABLE3[name].hparams_set
+        full = registry.get_hparams(hparams_set)
+        widths = {n: getattr(full, n) // scale for n in _OF_WIDTH if getattr(full, n)}
+        small = dataclasses.replace(
+            full,
+            **widths,
+            train_steps=train_steps * full.train_steps // base,
+            learning_rate_warmup_steps=max(1, train_steps // 2),
+            effective_batch_size=BATCH,
+        )
+        variants.append(Variant(name, hparams_set, small.override(hparams), name))
+    return Study(
+        problem=PROBLEM,
+        data_dir=folders.data_dir,
+        output_dir=pathlib.Path(folders.output_dir),
+        variants=tuple(variants),
+        seeds=seeds,
+        evaluations=5,
+        bleu_sentences=sys.maxsize,  # all
+        flags=("--generate_data", f"--tmp_dir={folders.tmp_dir}"),
+        command=shlex.join(["t2t-paper", *sys.argv[1:]]),
+    )
+
+
+def write_table3(results: Results) -> pathlib.Path:
+    """Writes table3.html, .md and .json: rows, and which conclusions hold; returns the first."""
+    study, rows = results.study, []
+    results = dataclasses.replace(results, cells=[r for r in results.cells if r.ended])
+    for variant in study.variants:
+        cells, then = results.of(name=variant.name), TABLE3[variant.name]
+        own = settings(variant.hparams).values()
+        count = parameters.count(variant.hparams, 0).total / 1e6
+        scores = *mean_and_half(r.perplexity for r in cells), *mean_and_half(r.bleu for r in cells)
+        rows.append((variant.name, *own, count, len(cells), *scores, then.perplexity, then.bleu))
+    heads = (
+        f"row | {' | '.join(published.BASE)} | parameters :.2f | seeds | PPL :.2f | ± :.2f | "
+        "BLEU :.2f | ±  :.2f | PPL then :.2f | BLEU then"
+    )
+    about = (
+        "Of dev; the last checkpoint alone, as in the paper (section 6.2); PPL of a word piece; "
+        "sacreBLEU. ±: half of the 95 % interval over the seeds that ended. parameters: in "
+        "millions, without the embeddings. then: the paper's, at its own widths, on newstest2013."
+    )
+    tables = [Table("3-scaled", "The rows", heads, rows), _conclusions(results)]
+    title = "Table 3 made smaller"
+    return report.write(study.output_dir, "table3", title, tables, about, study.command, {})
+
+
+def judge(gain: float | None, half: float | None, then: float, equal: bool = False) -> str:
+    """Returns what runs say of a conclusion of the paper's.
+
+    Args:
+        gain: by how much the better row is better, mean of the seeds; None: rows are missing.
+        half: half of its 95 % interval; None: of fewer than two seeds.
+        then: the gain in the paper. An interval that holds both zero and this is too wide to tell.
+        equal: whether the rows are to be equal.
+    """
+    if gain is None or half is None:
+        return NOT_TESTABLE
+    if equal:
+        near = abs(gain) + half <= EQUAL_WITHIN
+        return CONFIRMED if near else NOT_CONFIRMED if abs(gain) > half else NOT_TESTABLE
+    wide = abs(gain) <= half and gain + half >= then
+    return CONFIRMED if gain > half else NOT_TESTABLE if wide else NOT_CONFIRMED
+
+
+def _conclusions(results: Results) -> Table:
+    rows = []
+    for each in published.CONCLUSIONS:
+        if {each.better, each.worse} <= set(results.study.names):
+            less = each.by == "perplexity"
+            order = (each.worse, each.better) if less else (each.better, each.worse)
+            of = compare(*(results.of(name=name) for name in order), each.by)
+            gain, half, seeds = (of.mean, of.half, of.seeds) if of else (None, None, 0)
+            word = judge(gain, half, each.gain, each.equal)
+            rows.append((each.text, "PPL" if less else "BLEU", each.gain, gain, half, seeds, word))
+    note = (
+        "then and here: by how much the better row is better, seed by seed. confirmed: the 95 % "
+        "interval of the difference (Student's t over the seeds) leaves zero out; of as good: it "
+        f"lies within {EQUAL_WITHIN} BLEU. not testable: fewer than two seeds, or an interval that "
+        "holds both zero and the paper's difference. not confirmed: else."
+    )
+    heads = "conclusion | by | then :+.2f | here :+.2f | ± :.2f | seeds | here it is"
+    return Table("3-conclusions", "The paper's conclusions (section 6.2)", heads, rows, (note,))

@@ -112,12 +112,3 @@ def _walk(model: keras.Model, batch: Mapping[str, Any]) -> tuple[dict[str, float
     cross = {"memory": memory, "attention_mask": mask}
     sublayers = {"self_attention": causal, "encdec_attention": cross, "ffn": {}}
     return scales, through("decoder", x, targets, sublayers)
-
-
-def by_layer(places: Mapping[str, float]) -> dict[str, float]:
-    """Joins the gradient norms of a layer's sublayers: the root of the sum of their squares."""
-    squares: dict[str, float] = {}
-    for place, value in places.items():
-        layer = place.rpartition("/")[0] or place
-        squares[layer] = squares.get(layer, 0.0) + value**2
-    return {layer: square**0.5 for layer, square in squares.items()}

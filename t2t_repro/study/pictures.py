@@ -1,19 +1,13 @@
 """The pictures of t2t-compare. A colour is a variant, and each has one line in every picture."""
 
 import pathlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from t2t_repro.study import norms
 from t2t_repro.study.results import CellResult, Curve, Places, Results
-from t2t_repro.study.variants import Cell, Grid, setting_in_words
 from t2t_repro.views import pictures
-
-_STACKS = ("encoder", "decoder")
-_LONG = 44  # characters of a label that would cover a picture
-_SMOOTHED = 20  # a point of the training loss is the mean of this share of the reports around it
 
 
 def draw(results: Results, folder: pathlib.Path) -> dict[str, str]:
@@ -24,17 +18,17 @@ def draw(results: Results, folder: pathlib.Path) -> dict[str, str]:
     """
     drawn = {
         "dev-loss.png": (
-            _losses(results, "Dev loss", lambda r: r.dev, "o"),
+            _losses(results, "Dev loss", lambda r: r.dev, lambda r: r.unigram_loss, marker="o"),
             "Dev loss against steps: mean of the seeds, and a band from the lowest to the highest. "
             "Dotted: a model that knows word frequencies alone.",
         ),
         "training-loss.png": (
-            _losses(results, "Training loss", lambda r: smoothed(r.train)),
-            "Training loss against steps, a moving mean over a twentieth of the run. Dotted: the "
-            "loss before the first step. A cross ends a run that was not finite.",
+            _losses(results, "Training loss", lambda r: r.train, lambda r: r.initial_loss),
+            "Training loss against steps. Dotted: the loss before the first step. A cross ends a "
+            "run that was not finite.",
         ),
         "gradients.png": (
-            _by_layer(results, "gradients", "Gradient norm", norms.by_layer),
+            _by_layer(results, "gradients", "Gradient norm", by_layer, yscale="log"),
             "Norm of the gradient of each layer's matrices in the deepest model, mean of the "
             "seeds: before the first step, and at the first and last checkpoint.",
         ),
@@ -51,42 +45,28 @@ def draw(results: Results, folder: pathlib.Path) -> dict[str, str]:
     return written
 
 
-def smoothed(curve: Curve) -> Curve:
-    """Returns a curve's moving mean over a twentieth of its points, of fewer at its ends."""
-    values = np.array([value for _, value in curve])
-    half = len(values) // _SMOOTHED // 2
-    means = [values[max(0, i - half) : i + half + 1].mean() for i in range(len(values))]
-    return [(step, float(mean)) for (step, _), mean in zip(curve, means, strict=True)]
+def by_layer(places: Mapping[str, float]) -> dict[str, float]:
+    """Joins the gradient norms of a layer's sublayers: the root of the sum of their squares."""
+    squares: dict[str, float] = {}
+    for place, value in places.items():
+        layer = place.rpartition("/")[0] or place
+        squares[layer] = squares.get(layer, 0.0) + value**2
+    return {layer: square**0.5 for layer, square in squares.items()}
 
 
-def layers(grid: Grid, depth: int | None, name: str) -> dict[str, int]:
-    """Returns how many layers each stack has."""
-    hparams = grid.hparams_of(Cell(depth, grid.warmups[0], name, 0))
-    return {"encoder": hparams.encoder_layers, "decoder": hparams.decoder_layers}
-
-
-def mean_of(of_cells: Sequence[Places]) -> Places:
+def mean_of(of_runs: Sequence[Places]) -> Places:
     """Returns the mean at each place."""
-    places = of_cells[0] if of_cells else {}
-    return {place: float(np.mean([of[place] for of in of_cells])) for place in places}
+    places = of_runs[0] if of_runs else {}
+    return {place: float(np.mean([of[place] for of in of_runs])) for place in places}
 
 
-def _style(grid: Grid, name: str) -> dict[str, Any]:
-    color = pictures.COLORS[grid.names.index(name) % len(pictures.COLORS)]
-    return {"color": color, "label": name if len(name) <= _LONG else name.replace("[", "\n[", 1)}
-
-
-def _legend(axes: Any) -> None:
-    """Says what the lines are, within the axes; below the figure where labels are long."""
-    handles, labels = axes.get_legend_handles_labels()
-    if any("\n" in label for label in labels):
-        axes.figure.legend(handles, labels, loc="outside lower center", fontsize=8)
-    elif labels:
-        axes.legend(fontsize=8)
+def _style(results: Results, name: str) -> dict[str, Any]:
+    number = results.study.names.index(name)
+    return {"color": pictures.COLORS[number % len(pictures.COLORS)], "label": name}
 
 
 def _panels(rows: Sequence, columns: Sequence, title: str):
-    """Returns a figure and its axes, (rows, columns)."""
+    """Returns a figure and its axes, (rows, columns), which share the scale of a row."""
     figure, axes = pictures.figure(len(columns), len(rows), title=title, width=3.6, height=2.8)
     axes = np.atleast_1d(axes).reshape(len(rows), len(columns))
     for row in axes:
@@ -95,29 +75,41 @@ def _panels(rows: Sequence, columns: Sequence, title: str):
     return figure, axes
 
 
-def _losses(results: Results, title: str, curve: Callable[[CellResult], Curve], marker: str = ""):
-    grid = results.grid
-    figure, axes = _panels(grid.warmups, grid.depths, title)
+def _with_legend(figure, axes):
+    """Returns the figure, with what its lines are below them: names of variants may be long."""
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", fontsize=8)
+    return figure
+
+
+def _losses(
+    results: Results,
+    title: str,
+    curve: Callable[[CellResult], Curve],
+    level: Callable[[CellResult], float | None],
+    marker: str = "",
+):
+    """Draws a row a warm-up, a column a depth."""
+    study = results.study
+    figure, axes = _panels(study.warmups, study.depths, title)
     for (i, j), each in np.ndenumerate(axes):
-        here = results.of(depth=grid.depths[j], warmup=grid.warmups[i])
-        each.set(title=setting_in_words(grid.depths[j], grid.warmups[i]))
+        here = results.of(depth=study.depths[j], warmup=study.warmups[i])
+        each.set(title=here[0].variant.setting if here else "")
         each.set(xlabel="step", ylabel="loss, nats")
-        for name in grid.names:
+        for name in study.names:
             at: dict[int, list[float]] = {}
-            for result in (r for r in here if r.cell.variant == name):
-                for step, value in curve(result):
+            style = _style(results, name)
+            for result in (r for r in here if r.variant.name == name):
+                points = curve(result)
+                for step, value in points:
                     at.setdefault(step, []).append(value)
-                if result.stopped_at is not None and (own := curve(result)):
-                    each.plot(*own[-1], color=_style(grid, name)["color"], marker="x", markersize=8)
+                if result.stopped_at is not None and points:
+                    each.plot(*points[-1], color=style["color"], marker="x", markersize=8)
             if at:
                 steps, values = zip(*sorted(at.items()), strict=True)
-                style = _style(grid, name)
                 pictures.band(each, steps, values, marker=marker, markersize=3, **style)
-        known = [r.unigram_loss if marker else r.initial_loss for r in here]
-        if levels := [level for level in known if level is not None]:
+        if levels := [known for r in here if (known := level(r)) is not None]:
             each.axhline(float(np.mean(levels)), color="#888888", linestyle=":", linewidth=1)
-    _legend(axes[0, 0])
-    return figure
+    return _with_legend(figure, axes)
 
 
 def _last_of_layer(places: Places) -> Places:
@@ -125,33 +117,37 @@ def _last_of_layer(places: Places) -> Places:
     return {place.rpartition("/")[0]: value for place, value in places.items()}
 
 
-def _by_layer(results: Results, kind: str, what: str, join: Callable[[Places], Places]):
+def _by_layer(
+    results: Results,
+    kind: str,
+    what: str,
+    join: Callable[[Places], Places],
+    yscale: str = "linear",
+):
     """Draws a row a warm-up, a column a measured step, for the deepest model."""
-    grid = results.grid
-    depth = max(grid.depths, key=lambda depth: depth or 0)
-    steps = sorted({step for r in results.of(depth=depth) for step in getattr(r, kind)})
+    study = results.study
+    deepest = results.of(depth=max(study.depths, key=lambda depth: depth or 0))
+    steps = sorted({step for r in deepest for step in getattr(r, kind)})
     if not steps:
         return None
-    counts = [layers(grid, depth, name) for name in grid.names]
-    most = {stack: max(of[stack] for of in counts) for stack in _STACKS}
-    order = [f"{stack}/layer_{i}" for stack in _STACKS for i in range(most[stack])]
-    figure, axes = _panels(grid.warmups, steps, f"{what}, {len(order)} layers")
+    both = [r.variant.hparams for r in deepest]
+    encoder = [f"encoder/layer_{i}" for i in range(max(each.encoder_layers for each in both))]
+    decoder = [f"decoder/layer_{i}" for i in range(max(each.decoder_layers for each in both))]
+    order = encoder + decoder
+    figure, axes = _panels(study.warmups, steps, f"{what}, {len(order)} layers")
     for (i, j), each in np.ndenumerate(axes):
-        for name in grid.names:
-            cells = results.of(depth=depth, warmup=grid.warmups[i], variant=name)
-            at = join(mean_of([v[steps[j]] for r in cells if steps[j] in (v := getattr(r, kind))]))
+        here = [r for r in deepest if r.variant.warmup == study.warmups[i]]
+        for name in study.names:
+            known = [getattr(r, kind).get(steps[j]) for r in here if r.variant.name == name]
+            at = join(mean_of([places for places in known if places]))
             line = [(x, at[place]) for x, place in enumerate(order) if place in at]
             if line:
-                style = _style(grid, name)
+                style = _style(results, name)
                 each.plot(*zip(*line, strict=True), marker="o", markersize=3, lw=1, **style)
-        at_step = [setting_in_words(None, grid.warmups[i]), f"step {steps[j]:,}"]
-        each.set(
-            title=", ".join(filter(None, at_step)), xlabel="encoder, then decoder", ylabel=what
-        )
-        each.axvline(most["encoder"] - 0.5, color="#888888", linestyle=":", linewidth=1)
+        setting = f"{here[0].variant.setting}, " if here and here[0].variant.setting else ""
+        each.set(title=f"{setting}step {steps[j]:,}", xlabel="encoder, then decoder", ylabel=what)
+        each.axvline(len(encoder) - 0.5, color="#888888", linestyle=":", linewidth=1)
         ticks = range(0, len(order), max(1, len(order) // 6))
         each.set_xticks(ticks, [order[tick].rpartition("_")[2] for tick in ticks])
-        if kind == "gradients":
-            each.set_yscale("log")
-    _legend(axes[0, 0])
-    return figure
+        each.set_yscale(yscale)
+    return _with_legend(figure, axes)

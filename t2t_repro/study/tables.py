@@ -1,4 +1,4 @@
-"""A table that is printed in a terminal and written as Markdown, HTML and JSON."""
+"""A table that is written as Markdown, HTML and JSON."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,54 +6,39 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class Column:
-    """A column: its heading, and how a value is written."""
-
-    heading: str
-    form: str = "{}"
-
-    def write(self, value: Any) -> str:
-        """Returns a value as text; None is an empty cell."""
-        if value is None:
-            return ""
-        text = self.form.format(value)
-        return text if isinstance(value, str) else text.replace("e+", "e")
-
-
-def columns(text: str) -> tuple[Column, ...]:
-    """Reads "step :, | loss :.3f | command": headings, and behind " :" how values are written."""
-    pieces = (piece.strip().partition(" :") for piece in text.split("|"))
-    return tuple(Column(name, f"{{:{form}}}" if form else "{}") for name, _, form in pieces)
-
-
-@dataclass(frozen=True)
 class Table:
-    """Rows under columns, with a title above and notes below."""
+    """Rows under columns, with a title above and notes below.
+
+    Attributes:
+        name: in JSON.
+        title: above the table.
+        columns: "step :, | loss :.3f | command": headings, and behind " :" how a value is written.
+        rows: a value a column; None is an empty cell.
+        notes: paragraphs.
+    """
 
     name: str
     title: str
-    columns: Sequence[Column]
+    columns: str
     rows: Sequence[Sequence[Any]]
     notes: Sequence[str] = ()
 
     @property
     def headings(self) -> list[str]:
         """The columns' names."""
-        return [column.heading for column in self.columns]
+        return [piece.strip().partition(" :")[0] for piece in self.columns.split("|")]
 
     @property
     def texts(self) -> list[list[str]]:
         """The rows as text."""
-        pairs = (zip(self.columns, row, strict=True) for row in self.rows)
-        return [[column.write(value) for column, value in row] for row in pairs]
+        forms = [piece.strip().partition(" :")[2] for piece in self.columns.split("|")]
+        return [[_text(*cell) for cell in zip(row, forms, strict=True)] for row in self.rows]
 
     @property
     def aligned(self) -> list[str]:
         """On which side each column stands: text left, numbers right."""
-        sides = (
-            any(isinstance(row[i], str) for row in self.rows) for i in range(len(self.columns))
-        )
-        return ["left" if text else "right" for text in sides]
+        text = [any(isinstance(r[i], str) for r in self.rows) for i in range(len(self.headings))]
+        return ["left" if each else "right" for each in text]
 
     def as_dict(self) -> dict[str, Any]:
         """Returns {"title", "rows": [{heading: value}], "notes"}; values are not rounded."""
@@ -65,25 +50,10 @@ class Table:
         rules = ["---" if side == "left" else "---:" for side in self.aligned]
         cells = [[text.replace("|", r"\|") for text in row] for row in self.texts]
         table = "\n".join(f"| {' | '.join(row)} |" for row in (self.headings, rules, *cells))
-        return "\n\n".join([f"## {self.title}", table, *self.notes]) + "\n"
+        return "\n\n".join([f"## {self.title}", table, *self.notes])
 
-    def print(self, console) -> None:
-        """Prints the table on a `rich.console.Console`."""
-        from rich import box, markup, table
 
-        grid = table.Table(
-            title=markup.escape(self.title),
-            title_justify="left",
-            box=box.SIMPLE_HEAD,
-            show_edge=False,
-            padding=0,
-        )
-        for heading, side in zip(self.headings, self.aligned, strict=True):
-            heading, number = markup.escape(heading), side == "right"
-            grid.add_column(heading, justify=side, no_wrap=number, overflow="fold")  # type: ignore
-        for row in self.texts:
-            grid.add_row(*map(markup.escape, row))
-        console.print(grid)
-        for note in self.notes:
-            console.print(markup.escape(note), style="dim", highlight=False)
-        console.print()
+def _text(value: Any, form: str) -> str:
+    if value is None or isinstance(value, str):
+        return value or ""
+    return format(value, form).replace("e+", "e")

@@ -94,24 +94,21 @@ def sentence_ids(
             decode hparams.
 
     Raises:
-        UserError: if there are no words, a vocabulary cannot encode them, or there are too many.
+        UserError: if there are no words, or too many.
     """
     translator = translator or Translator(
         ModelEngine(model), dict(encoders), warn=lambda text: None
     )
     if not source.strip():
         raise UserError('Expected --source="a sentence". Received: no word. Give one.')
-    encode = encoders["inputs"].encode, encoders["targets"].encode
-    inputs = [*_encoded(encode[0], "--source", source), EOS_ID]
+    inputs = [*encoders["inputs"].encode(source.strip()), EOS_ID]
     _check_length(model, "--source", inputs)
     if target is not None:
-        targets = [*_encoded(encode[1], "--target", target), EOS_ID]
-        _check_length(model, "--target", targets)
-        return inputs, targets
-    ((best, *_),) = translator.translate_ids([inputs])
-    targets = best.ids + [EOS_ID] * best.finished
-    mend = "Give one by --target, a shorter sentence, or a model that was trained longer."
-    _check_length(model, "the model's own translation", targets, mend)
+        targets = [*encoders["targets"].encode(target.strip()), EOS_ID]
+    else:
+        ((best, *_),) = translator.translate_ids([inputs])
+        targets = best.ids + [EOS_ID] * best.finished
+    _check_length(model, "--target, or of the model's own translation,", targets)
     return inputs, targets
 
 
@@ -199,14 +196,6 @@ def entropy(weights: np.ndarray) -> np.ndarray:
     return -np.sum(weights * logarithm, axis=-1)
 
 
-def rows(heads: Sequence[Head]) -> list[dict[str, Any]]:
-    """Returns the rows of a table of heads, with six digits behind the point."""
-    return [
-        {k: round(v, 6) if isinstance(v, float) else v for k, v in dataclasses.asdict(head).items()}
-        for head in heads
-    ]
-
-
 def summary(kind: str, heads: Sequence[Head]) -> str:
     """Returns such as "of 12 heads look 2 at next (0.1 1.3), 1 at end (2.0)"."""
     of_kind = [head for head in heads if head.kind == kind]
@@ -239,27 +228,11 @@ def _head(kind: str, layer: int, head: int, weights: np.ndarray) -> Head:
     return Head(kind, layer, head, float(entropy(weights).mean()), **shares, looks_at=looks_at)
 
 
-def _encoded(encode: Any, flag: str, text: str) -> list[int]:
-    try:
-        text.encode()  # what a command line holds that is not UTF-8 could not be written to a file
-        return encode(text.strip())
-    except (ValueError, KeyError) as error:
-        raise UserError(
-            f"Expected {flag} in words that the vocabulary can encode. Received: {text!r} "
-            f"({error}). Mend it."
-        ) from error
-
-
-def _check_length(
-    model: Transformer, what: str, ids: Sequence[int], mend: str = "Give a shorter sentence."
-) -> None:
+def _check_length(model: Transformer, what: str, ids: Sequence[int]) -> None:
     """Refuses a sentence that is longer than the model was made for, or than a page can show."""
     trained = model.learned_positions or model.hparams.max_length or model.hparams.batch_size
-    limit = min(trained, LONGEST)
-    if len(ids) <= limit:
-        return
-    why = "a page shows no more" if limit < trained else "the model was made for no more"
-    raise UserError(
-        f"Expected {what} of at most {limit} tokens, end included: {why}. Received: {len(ids)}. "
-        f"{mend}"
-    )
+    if len(ids) > (limit := min(trained, LONGEST)):
+        raise UserError(
+            f"Expected {what} of at most {limit} tokens, end included. Received: {len(ids)}. Give "
+            "a shorter sentence."
+        )

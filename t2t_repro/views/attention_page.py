@@ -5,17 +5,15 @@ Content-Security-Policy that lets its own script and style run, and nothing else
 """
 
 import base64
-import dataclasses
 import html
 import importlib.resources
-import json
-import re
 from collections.abc import Sequence
 
 import numpy as np
 
 from t2t_repro.page_policy import page_policy
 from t2t_repro.views.attention import LOOKS_AT, Head, Maps
+from t2t_repro.views.explainer import data, filled
 
 STEPS = 65535  # weights are stored as 16-bit shares of 1
 
@@ -32,10 +30,11 @@ def page(maps: Sequence[Maps], heads: Sequence[Head], title: str) -> str:
     text = template.read_text(encoding="utf-8")
     content = {
         "maps": [_stored(each) for each in maps],
-        "heads": [_finite(dataclasses.asdict(head)) for head in heads],
+        "heads": [
+            {k: round(v, 4) if isinstance(v, float) else v for k, v in vars(head).items()}
+            for head in heads
+        ],
     }
-    # In a script element only "</script" and "<!--" mean something: without "<" there is neither.
-    data = json.dumps(content, ensure_ascii=False, separators=(",", ":")).replace("<", r"\u003c")
     words = {each.kind: each for each in maps}
     sides: dict[str, list[str]] = {"SOURCE": [], "TARGET": []}
     if "encoder-decoder" in words:
@@ -45,11 +44,10 @@ def page(maps: Sequence[Maps], heads: Sequence[Head], title: str) -> str:
         "POLICY": page_policy(text),
         "TITLE": html.escape(title),
         "LOOKS_AT": f"{LOOKS_AT:g}",
-        "DATA": data,
+        "DATA": data(content),
         **{name: html.escape(" ".join(tokens)) for name, tokens in sides.items()},
     }
-    # In one pass, so that a sentence with a mark in it stays a sentence.
-    return re.sub("@([A-Z_]+)@", lambda match: values[match[1]], text)
+    return filled(text, values)
 
 
 def _stored(each: Maps) -> dict:
@@ -64,8 +62,3 @@ def _stored(each: Maps) -> dict:
         "keys": list(each.keys),
         "weights": base64.b64encode(shares.tobytes()).decode("ascii"),
     }
-
-
-def _finite(values: dict) -> dict:
-    """Returns the values rounded to what a page shows; None where there is none."""
-    return {k: round(v, 4) if isinstance(v, float) else v for k, v in values.items()}

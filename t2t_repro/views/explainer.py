@@ -85,18 +85,26 @@ def page(
         "parameters": model.count_params(),
         **{"beam_size": beam_size, "alpha": alpha, "extra_length": extra_length},
     }
-    # In a script element only "</script" and "<!--" mean something: without "<" there is neither.
-    data = json.dumps(content, ensure_ascii=False, separators=(",", ":")).replace("<", r"\u003c")
     parts = importlib.resources.files(__package__).joinpath("explainer")
-    read = {name: parts.joinpath(name).read_text(encoding="utf-8") for name in _files()}
-    joined = {
-        "STYLE": read["style.css"],
-        "SCRIPT": "\n".join(read[name] for name in _SCRIPTS),
-    }
-    template = _filled(read["page.html"], joined)
+    names = ("page.html", "style.css", *_SCRIPTS)
+    template, style, *scripts = (parts.joinpath(n).read_text(encoding="utf-8") for n in names)
+    template = filled(template, {"STYLE": style, "SCRIPT": "\n".join(scripts)})
     name = html.escape(title)
-    values = {"POLICY": page_policy(template), "TITLE": name, "NAME": name, "DATA": data}
-    return _filled(template, values | {"TEXT": html.escape(text)})
+    values = {"POLICY": page_policy(template), "TITLE": name, "NAME": name, "DATA": data(content)}
+    return filled(template, values | {"TEXT": html.escape(text)})
+
+
+def data(content: dict) -> str:
+    """Returns what a script element holds as JSON.
+
+    Only "</script" and "<!--" mean something there: without "<" there is neither.
+    """
+    return json.dumps(content, ensure_ascii=False, separators=(",", ":")).replace("<", r"\u003c")
+
+
+def filled(text: str, values: Mapping[str, str]) -> str:
+    """Returns a page with each @NAME@ of `values` replaced, in one pass: a sentence stays one."""
+    return re.sub("@(" + "|".join(values) + ")@", lambda match: values[match[1]], text)
 
 
 def check(hparams: HParams, parameters: int, encoders: Mapping[str, Any]) -> None:
@@ -121,20 +129,20 @@ def check(hparams: HParams, parameters: int, encoders: Mapping[str, Any]) -> Non
         "attention_key_channels": (0, None, hparams.hidden_size),
         "attention_value_channels": (0, None, hparams.hidden_size),
     }
-    for name, values in supported.items():
-        if (value := getattr(hparams, name)) not in values:
-            raise UserError(f"Expected {name}={values[0]} for --explain. Received: {value}.")
+    has = {name: getattr(hparams, name) for name in supported}
+    wrong = [f"{name}={value}" for name, value in has.items() if value not in supported[name]]
     if "z" in hparams.layer_preprocess_sequence + hparams.layer_postprocess_sequence:
-        raise UserError("Expected sequences of n, d and a for --explain. Received: one with z.")
+        wrong.append("a sequence with z")
     if parameters > MOST_PARAMETERS:
-        raise UserError(
-            f"Expected at most {MOST_PARAMETERS:,} parameters for --explain. Received: "
-            f"{parameters:,}: too many for one page."
-        )
+        wrong.append(f"{parameters:,} parameters, more than {MOST_PARAMETERS:,}")
     inputs, targets = encoders["inputs"], encoders["targets"]
     same = getattr(inputs, "all_subtoken_strings", 0) == getattr(targets, "all_subtoken_strings", 1)
     if not isinstance(inputs, SubwordTextEncoder) or not same:
-        raise UserError("Expected one vocabulary of subwords for --explain. Received: others.")
+        wrong.append("no vocabulary of subwords for both languages")
+    if wrong:
+        raise UserError(
+            f"Expected a model that --explain can compute. Received: {'; '.join(wrong)}."
+        )
 
 
 def _arrays(model: "Transformer") -> tuple[dict[str, np.ndarray], dict[str, str]]:
@@ -168,12 +176,3 @@ def _arrays(model: "Transformer") -> tuple[dict[str, np.ndarray], dict[str, str]
 
 def _encoded(array: np.ndarray) -> str:
     return base64.b64encode(array.tobytes()).decode("ascii")
-
-
-def _files() -> tuple[str, ...]:
-    return ("page.html", "style.css", *_SCRIPTS)
-
-
-def _filled(text: str, values: Mapping[str, str]) -> str:
-    """Returns text with each @NAME@ of `values` replaced, in one pass."""
-    return re.sub("@(" + "|".join(values) + ")@", lambda match: values[match[1]], text)

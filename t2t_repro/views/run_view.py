@@ -5,12 +5,12 @@ just being made or removed, is left out and never an error.
 """
 
 import dataclasses
+import math
 import pathlib
 import re
 import shlex
 import time
 import zipfile
-import zlib
 from typing import Any
 
 from t2t_repro import registry
@@ -217,14 +217,12 @@ def _seconds_since(rows: list[dict[str, Any]]) -> float | None:
 
 
 def _stopped_early(config: RunConfig, rows: list[dict[str, Any]]) -> str:
-    try:
-        early = EarlyStopping.of_options(config.options or {})
-        if not early or (config.options or {}).get("schedule") == "train":
-            return ""
-        mine = [row for row in _evaluations(rows) if row.get("split") == early.split]
-        return early.reason(mine, usual_sample(str(row.get("sample", "")) for row in mine))
-    except (UserError, ValueError):  # the trainer says so
+    options = config.options or {}
+    early = EarlyStopping.of_options(options)
+    if not early or options.get("schedule") == "train":
         return ""
+    mine = [row for row in _evaluations(rows) if row.get("split") == early.split]
+    return early.reason(mine, usual_sample(str(row.get("sample", "")) for row in mine))
 
 
 def _evaluated(rows: list[dict[str, Any]]) -> dict[tuple[str, str], dict[int, Score]]:
@@ -289,7 +287,7 @@ def _checkpoints(folder: pathlib.Path, scores: dict[int, dict[str, Score]]) -> l
         name = _CHECKPOINT.fullmatch(path.name)
         if not name:
             continue
-        step, sizes = int(name[1]), _sizes(path)
+        step, sizes = int(name[1]), {file.name: file.stat().st_size for file in path.iterdir()}
         try:
             state = read_state_file(path)
             files, averaged = state.files, state.averaged
@@ -303,23 +301,13 @@ def _checkpoints(folder: pathlib.Path, scores: dict[int, dict[str, Score]]) -> l
     return sorted(saved, key=lambda each: each.step)
 
 
-def _sizes(path: pathlib.Path) -> dict[str, int]:
-    try:
-        return {file.name: file.stat().st_size for file in path.iterdir()}
-    except OSError:  # removed while it was looked at
-        return {}
-
-
 def _being_written(folder: pathlib.Path) -> tuple[int, ...]:
     names = (path.name.partition(".incomplete-")[2] for path in folder.glob(".incomplete-*"))
     return tuple(sorted(int(name) for name in names if name.isdecimal()))
 
 
 def _kept_best(folder: pathlib.Path) -> tuple[int, ...]:
-    try:
-        ranking = read_ranking(folder)
-    except (OSError, UserError):
-        return ()
+    ranking = read_ranking(folder)
     return tuple(entry.step for entry in ranking.ranking) if ranking else ()
 
 
@@ -328,18 +316,14 @@ def _parameters(whole: list[Checkpoint]) -> dict[str, int]:
     if not whole:
         return {}
     counts: dict[str, int] = {}
-    try:
-        with zipfile.ZipFile(pathlib.Path(whole[-1].path) / WEIGHTS) as archive:
-            for name in archive.namelist():
-                with archive.open(name) as file:
-                    shape = _SHAPE.search(file.read(256))
-                size = 1
-                for length in shape[1].decode().split(",") if shape else ():
-                    size *= int(length) if length.strip() else 1
-                layer = _LAYER.match(name)
-                component = layer[1] + layer[2] if layer else name.split("/")[0]
-                component = f"{component}/last norm" if component in _STACKS else component
-                counts[component] = counts.get(component, 0) + size
-    except (OSError, zipfile.BadZipFile, zlib.error, RuntimeError, ValueError):
-        return {}
+    with zipfile.ZipFile(pathlib.Path(whole[-1].path) / WEIGHTS) as archive:
+        for name in archive.namelist():
+            with archive.open(name) as file:
+                shape = _SHAPE.search(file.read(256))
+            lengths = shape[1].decode().split(",") if shape else ()
+            size = math.prod(int(length) for length in lengths if length.strip())
+            layer = _LAYER.match(name)
+            component = layer[1] + layer[2] if layer else name.split("/")[0]
+            component = f"{component}/last norm" if component in _STACKS else component
+            counts[component] = counts.get(component, 0) + size
     return counts

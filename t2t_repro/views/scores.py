@@ -6,8 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from t2t_repro.errors import UserError
-from t2t_repro.fields import INT64, flag, shown
+from t2t_repro.fields import flag
 from t2t_repro.files import write_csv, write_text_atomic
 from t2t_repro.scoring.bleu import BleuScores
 from t2t_repro.scoring.files import StepFile, score_files, step_files
@@ -54,22 +53,11 @@ class DirectoryRequest:
     )
 
     def first_step(self) -> int:
-        """Returns from which step on files are scored.
-
-        Raises:
-            UserError: if LAST_STEP_FILE holds no step.
-        """
+        """Returns from which step on files are scored."""
         if self.min_steps != -1:
             return self.min_steps
-        if self.event_dir is None or not (path := Path(self.event_dir, LAST_STEP_FILE)).exists():
-            return 0
-        content = path.read_text(encoding="utf-8", errors="backslashreplace").strip()
-        if not (content.isdecimal() and int(content[:20]) < INT64):
-            raise UserError(
-                f"Expected {path} to hold the last step that was scored. Received: "
-                f"{shown(content)}. Remove the file, or give --min_steps."
-            )
-        return int(content) + 1
+        last = Path(self.event_dir, LAST_STEP_FILE) if self.event_dir else None
+        return int(last.read_text()) + 1 if last and last.exists() else 0
 
 
 def score_directory(request: DirectoryRequest) -> Iterator[tuple[StepFile, BleuScores]]:
@@ -156,16 +144,10 @@ def print_table(scores: BleuScores) -> None:
 
 
 def print_step_table(results: Sequence[tuple[StepFile, BleuScores]]) -> None:
-    """Prints the scores of all steps, the best of each kind in bold."""
+    """Prints the scores of all steps."""
     from rich import console, table
 
     rows = table.Table("step", *(heading for _, heading in _LABELS.values()))
-    best = {name: max(getattr(scores, name).score for _, scores in results) for name in _LABELS}
     for file, scores in results:
-        values = {name: getattr(scores, name).score for name in _LABELS}
-        cells = (
-            f"[bold]{value:.2f}[/bold]" if value == best[name] else f"{value:.2f}"
-            for name, value in values.items()
-        )
-        rows.add_row(str(file.step), *cells)
+        rows.add_row(str(file.step), *(f"{getattr(scores, name).score:.2f}" for name in _LABELS))
     console.Console().print(rows)

@@ -1,33 +1,19 @@
-"""t2t-paper: the tables as files, and the rows as commands."""
+"""t2t-paper: the tables as files, the rows as runs, and what is refused."""
 
 import json
-import shlex
 
 import pytest
-from absl import flags
 
-from t2t_repro import cli
-from t2t_repro.bin import paper, trainer
+from t2t_repro import cli, stages
+from t2t_repro.bin import paper
+from t2t_repro.errors import UserError
+from t2t_repro.study import runs
 from tests import untrained
-from tests.paper.test_paper_runs import BLEU
-
-F1 = {"all": {"f1": 88.76, "precision": 89.1, "recall": 88.4, "valid_sentences": 237}}
+from tests.paper.test_tables import BLEU
 
 
 def run(*argv):
-    cli.run(
-        "t2t-paper",
-        paper.__doc__,
-        paper.define_flags,
-        paper.main,
-        list(argv),
-        positional="action",
-    )
-
-
-def commands(capsys, *argv):
-    run("reproduce", *argv, "--plan")
-    return capsys.readouterr().out.splitlines()
+    cli.run("t2t-paper", "", paper.define_flags, paper.main, list(argv), positional="action")
 
 
 @pytest.fixture(autouse=True)
@@ -38,85 +24,54 @@ def folder(tmp_path, monkeypatch):
 
 
 def test_the_tables(folder, capsys):
-    run("tables")
+    untrained.begun(folder / "here" / "a", "transformer_base_v1", "translate_ende_wmt32k")
+    (folder / "here" / "a" / "bleu.json").write_text(json.dumps(BLEU))
+    run("tables", "--output_dir=here")
     out = capsys.readouterr().out
-    for text in ("ByteNet", "c_dmodel1024", "Luong et al. (2015)", "65.13"):
+    for text in ("ByteNet", "Luong et al. (2015)", "26.6", "27.11", "tok:13a"):
         assert text in out
     assert max(map(len, out.splitlines())) <= 100
-    values = json.loads((folder / "paper" / "paper.json").read_text())
-    assert list(values) == ["2", "2-cost", "2-others", "3", "3-parameters", "4"]
-    base, big = values["2-cost"]["rows"]
-    assert base["FLOP by time"] == pytest.approx(3.2832e18)
-    assert big["FLOP by time"] == pytest.approx(2.29824e19)
-    markdown = (folder / "paper" / "paper.md").read_text()
-    assert "| Transformer (big) | 28.4 | 41.8 | 2.3e19 | 2.3e19 | 27.7 |" in markdown
-
-
-def test_runs_stand_beside_the_papers(folder, capsys):
-    for name, problem in (("a", "translate_ende_wmt32k"), ("b", "parsing_wsj16k")):
-        untrained.begun(folder / name, "transformer_base_v1", problem)
-    (folder / "a" / "bleu.json").write_text(json.dumps(BLEU))
-    (folder / "b" / "f1.json").write_text(json.dumps(F1))
-    (folder / "b" / "bleu-dev.json").write_text('{"sacrebleu": {"score": 3.25}}')
-    run("tables", "--runs=a,b", "--output_dir=here")
-    out = capsys.readouterr().out
-    assert "26.61" in out and "27.11" in out and "tok:13a" in out and "88.76" in out
     values = json.loads((folder / "here" / "paper.json").read_text())
-    (bleu,), (dev,), (f1,) = (values[f"{table}-runs"]["rows"] for table in (2, 3, 4))
-    assert (dev["run"], dev["BLEU"]) == ("b", 3.25)
-    assert (bleu["run"], bleu["sacreBLEU"]) == ("a", 26.61)
-    assert (f1["run"], f1["F1"], f1["sentences"]) == ("b", 88.76, 237)
+    assert list(values) == ["2", "2-others", "3", "4"]
+    markdown = (folder / "here" / "paper.md").read_text()
+    assert "| Transformer (big) | 28.4 | 41.8 | 2.3e19 | 2.3e19 | 27.7 |" in markdown
+    assert "| big | 6 | 1024 | 4096 | 16 |" not in markdown  # empty: as in base
+    assert "65.1" not in markdown and "| 63.1 |" in markdown
+    run("tables", "--table=4")
+    assert list(json.loads((folder / "paper_runs" / "paper.json").read_text())) == ["4"]
 
 
-def test_one_command_for_each_row_of_table_2(capsys):
-    lines = commands(capsys, "--rows=ende_base,enfr_big", "--worker_gpu=8", "--data_dir=d")
-    assert lines == [
-        f"t2t-trainer --problem={problem} --hparams_set={hparams_set} --data_dir=d "
-        f"--output_dir=paper_runs/{row} --local_eval_frequency={every} "
-        f"--keep_checkpoint_max={keep} --random_seed=0 --generate_data "
-        "--tmp_dir=/tmp/t2t_datagen --worker_gpu=8"
-        for row, problem, hparams_set, every, keep in (
-            ("ende_base", "translate_ende_wmt14", "paper_table3_base", 1389, 5),
-            ("enfr_big", "translate_enfr_wmt14", "paper_table2_big_enfr", 595, 20),
-        )
-    ]
+def test_the_rows(folder, monkeypatch):
+    commands = []
 
+    def program(command, doing):
+        commands.append(command)
+        raise UserError("no data")
 
-def test_table_3_made_smaller(capsys):
-    lines = commands(capsys, "--table=3", "--yes", "--save_checkpoints_secs=600")
-    assert len(lines) == 60 and "--hparams_set=paper_table3_base " in lines[0]
-    for number, line in enumerate(lines):
-        args = flags.FlagValues()
-        trainer.define_flags(args)
-        args(shlex.split(line))
-        assert args.yes and args.save_checkpoints_secs == 600
-        assert "effective_batch_size=2048" in args.hparams
-        seed = number // 20  # all rows with one, then with the next
-        assert args.random_seed == seed and args.output_dir.endswith(f"-{seed}")
-    argv = ["--table=3", "--seeds=1"]
-    (line,) = commands(capsys, *argv, "--rows=a_h32", "--scale=4", "--train_steps=70")
-    assert "hidden_size=128,filter_size=512,train_steps=70,learning_rate_warmup_steps=35," in line
-    (line,) = commands(capsys, *argv, "--rows=big", "--warmup_steps=70", "--train_steps=210")
-    assert "train_steps=630,learning_rate_warmup_steps=70," in line
+    for module in (stages, runs):
+        monkeypatch.setattr(module, "run_program", program)
+    for argv in (["--rows=ende_big", "--data_dir=d"], ["--table=3", "--scale=4", "--rows=a_h32"]):
+        with pytest.raises(SystemExit):
+            run("reproduce", *argv)
+    big, small = commands
+    assert {"--data_dir=d", "--hparams_set=paper_table3_big"} <= {*big}
+    assert "--output_dir=paper_runs/cells/a_h32_seed-0" in small
+    (changes,) = (flag for flag in small if flag.startswith("--hparams="))
+    assert {"hidden_size=128", "train_steps=2000", "learning_rate_warmup_steps=1000"} <= {
+        *changes.removeprefix("--hparams=").split(",")
+    }
 
 
 @pytest.mark.parametrize(
     "argv, named",
     [
-        ([], "reproduce"),
-        (["tables", "--tables=5"], "'5'"),
-        (["tables", "--runs=nowhere"], "nowhere"),
+        (["reprodcue"], "reproduce"),
+        (["tables", "--table=5"], "table"),
         (["reproduce"], "--rows"),
         (["reproduce", "--rows=ende_bas"], "'ende_bas'"),
         (["reproduce", "--table=3", "--rows=a_h3"], "'a_h3'"),
-        (["reproduce", "--rows=ende_big", "--hparams=batch_siz=9", "--plan"], "'batch_size'"),
-        (["reproduce", "--table=3", "--problem=foo", "--plan"], "'foo'"),
-        (
-            ["reproduce", "--table=3", "--problem=algorithmic_identity_decimal40", "--plan"],
-            "algorithmic_identity_decimal40",
-        ),
-        (["reproduce", "--table=3", "--plan", "--hparams=num_heads=2,batch_size=9"], "num_heads"),
-        (["reproduce", "--table=3", "--plan", "--hparams=num_encoder_layers=1"], "num_encoder"),
+        (["reproduce", "--rows=ende_big", "--hparams=batch_siz=9"], "'batch_size'"),
+        (["reproduce", "--table=3", "--hparams=batch_siz=9"], "'batch_size'"),
     ],
 )
 def test_what_is_refused(folder, capsys, argv, named):

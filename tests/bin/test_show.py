@@ -119,13 +119,6 @@ def test_a_run_that_stopped_early(run, capsys):
     file.write_text(json.dumps(values))
     run.append_metrics({"kind": "train", "step": 40, "time": 1.0, "loss": 2.0})
     assert run_view.view(run).stopped_early == ""
-    run.cut_metrics(39)
-    for metric, steps in (("loss", "many"), ("accuracy_top5", "5"), ("bleu", "5")):
-        early = {"eval_early_stopping_steps": steps, "eval_early_stopping_metric": metric}
-        file.write_text(json.dumps(values | {"options": early}))
-        row = {"kind": "eval", "step": 15, "split": "dev", "accuracy_top5": "high"}
-        run.append_metrics(row)
-        assert "(50%), stopped, last report" in shown(capsys, f"--output_dir={run.path}")
 
 
 def test_json_for_programs(run, capsys):

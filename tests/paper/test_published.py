@@ -7,19 +7,7 @@ from t2t_repro.paper import published, tables
 @pytest.mark.parametrize("row", published.TABLE3, ids=lambda row: row.hparams_set)
 def test_each_set_is_its_row_of_table_3(row):
     hparams = registry.get_hparams(row.hparams_set)
-    keys = hparams.attention_key_channels or hparams.hidden_size
-    values = hparams.attention_value_channels or hparams.hidden_size
-    assert {**published.BASE, **row.changes} == {
-        "N": hparams.num_hidden_layers,
-        "d": hparams.hidden_size,
-        "d_ff": hparams.filter_size,
-        "h": hparams.num_heads,
-        "d_k": keys // hparams.num_heads,
-        "d_v": values // hparams.num_heads,
-        "drop": hparams.layer_prepostprocess_dropout,
-        "eps": hparams.label_smoothing,
-        "k steps": hparams.train_steps / 1000,
-    }
+    assert {**published.BASE, **row.changes} == tables.settings(hparams)
     assert (hparams.encoder_layers, hparams.decoder_layers) == (hparams.num_hidden_layers,) * 2
     learned = row.hparams_set == "paper_table3_e_learned_positions"
     assert hparams.pos == ("emb" if learned else "timing")
@@ -42,3 +30,8 @@ def test_the_transformer_beats_every_system_of_table_2_at_less_cost():
     assert all(big.bleu_enfr > row.bleu_enfr for row in others if row.bleu_enfr)
     assert all(base.flop_ende < row.flop_ende for row in others if row.flop_ende)
     assert (base.bleu_ende, big.bleu_ende, big.bleu_enfr) == (27.3, 28.4, 41.8)
+
+
+def test_every_conclusion_is_the_papers():
+    for each in published.CONCLUSIONS:
+        assert abs(each.gain) < 0.11 if each.equal else each.gain > 0

@@ -5,8 +5,9 @@ import json
 
 import pytest
 
-from t2t_repro import cli
-from t2t_repro.paper import reproduce, scaled
+from t2t_repro import cli, stages
+from t2t_repro.paper import reproduce
+from t2t_repro.study import runs
 from tests.problems import wmt14_archives
 
 pytestmark = pytest.mark.slow
@@ -29,66 +30,56 @@ def folders(tmp_path_factory):
 
 
 @pytest.fixture
-def place(folders, tmp_path):
-    of_data = {name: str(folders / name) for name in ("data_dir", "tmp_dir")}
-    return of_data | {"output_dir": str(tmp_path / "output_dir")}
-
-
-def call(name, *argv):
-    module = {"t2t-eval": "evaluator"}.get(name, name.removeprefix("t2t-").replace("-", "_"))
-    program = importlib.import_module(f"t2t_repro.bin.{module}")
-    positional = "action" if name == "t2t-paper" else None
-    run = (program.define_flags, program.main, list(argv))
-    cli.run(name, program.__doc__, *run, positional=positional)
+def place(folders, tmp_path, monkeypatch):
+    for module in (stages, runs):
+        monkeypatch.setattr(module, "run_program", in_this_process)
+    of = (tmp_path / "output_dir", folders / "data_dir", folders / "tmp_dir")
+    return reproduce.Folders(*map(str, of))
 
 
 def in_this_process(command, doing):
-    call(*command)
+    name, *argv = command
+    module = {"t2t-eval": "evaluator"}.get(name, name.removeprefix("t2t-").replace("-", "_"))
+    program = importlib.import_module(f"t2t_repro.bin.{module}")
+    positional = "action" if name == "t2t-paper" else None
+    cli.run(name, "", program.define_flags, program.main, argv, positional=positional)
 
 
 @pytest.mark.parametrize("name", reproduce.TABLE2)
-def test_a_row(place, tmp_path, name):
+def test_a_row(place, tmp_path, name, monkeypatch):
     model = "big" if "_big" in name else "base"
-    small = {"hparams": TINY, "train_steps": UPDATES[model]}
-    request = reproduce.Request(rows=name, **place | small)
-    recipe = reproduce.table2(name, request)
-    run = reproduce.carry_out(recipe, request, in_this_process)
-    plan = json.loads((run.path / "plan.json").read_text())
-    assert plan["problem"] == recipe.problem and plan["batch"]["accumulated"] > 1
+    run = reproduce.table2(name, place, TINY, UPDATES[model])
+    plan = json.loads((run / "plan.json").read_text())
+    assert plan["problem"] == reproduce.TABLE2[name][0] and plan["batch"]["accumulated"] > 1
     assert plan["vocabulary"][0] < 1200  # what was made, not the 37,000 that the lines lack
     mean = (plan["batch"]["source_tokens"] + plan["batch"]["target_tokens"]) / 2
     assert mean == pytest.approx(25_000, rel=0.03)
     for split, file in zip(("dev", "test"), TESTS[name[:4]], strict=True):
         expected = [line for line in wmt14_archives.lines(f"dev/{file}") if line]
-        source = run.path / "decoded" / f"{split}.source"
+        source = run / "decoded" / f"{split}.source"
         assert len(source.read_text().splitlines()) == len(expected)
-    reproduce.carry_out(recipe, request, lambda command, doing: pytest.fail(doing))
-    call(
-        "t2t-paper",
-        "tables",
-        "--tables=2,3",
-        f"--runs={run.path}",
-        f"--output_dir={tmp_path / 'paper'}",
-    )
-    values = json.loads((tmp_path / "paper" / "paper.json").read_text())
-    (row,) = values["3-runs"]["rows"]
-    assert 1 < row["PPL"] < 10_000 and row["parameters"] < 1
-    (row,) = values["2-runs-cost"]["rows"]
-    assert row["hours"] > 0 and row["FLOP by time"] > 0 and row["devices"] == 1
-    (row,) = values["2-runs"]["rows"]
-    steps = UPDATES[model] * plan["batch"]["accumulated"]
-    assert (row["run"], row["problem"], row["step"]) == (str(run.path), recipe.problem, steps)
-    score = json.loads((run.path / "bleu.json").read_text())
+    monkeypatch.setattr(stages, "run_program", lambda command, doing: pytest.fail(doing))
+    reproduce.table2(name, place, TINY, UPDATES[model])
+    in_this_process(["t2t-paper", "tables", f"--output_dir={place.output_dir}"], "")
+    values = json.loads((tmp_path / "output_dir" / "paper.json").read_text())
+    row = values["3"]["rows"][-1]
+    assert row["set"] == str(run) and 1 < row["PPL"] < 10_000 and row["ours"] < 1
+    row = values["2"]["rows"][-1]
+    of = "En-Fr" if name.startswith("enfr") else "En-De"
+    score = json.loads((run / "bleu.json").read_text())
+    assert row["system"] == str(run) and row[f"FLOP {of}"] > 0
     assert row["sacreBLEU"] == score["sacrebleu"]["score"] >= 0
-    assert row["compounds split"] == score["compound_split"]["score"]
+    assert row[f"BLEU {of}"] == score["compound_split"]["score"]
 
 
-def test_table_3_made_smaller(place):
-    scale = {"scale": 16, "train_steps": 20, "warmup_steps": 9, "batch": 300, "seeds": 1}
-    problem = reproduce.TABLE2["ende_base"][0]
-    request = reproduce.Request(table=3, rows="base,a_h1", problem=problem, **place | scale)
-    path, page = scaled.run(request, in_this_process)
-    rows = json.loads(path.read_text())["3-scaled"]["rows"]
+def test_table_3_made_smaller(place, monkeypatch):
+    monkeypatch.setattr(reproduce, "PROBLEM", reproduce.TABLE2["ende_base"][0])
+    monkeypatch.setattr(runs.process, "call", lambda function, *arguments: function(*arguments))
+    changes = "learning_rate_warmup_steps=9,effective_batch_size=300"
+    study = reproduce.table3(["base", "a_h1"], place, changes, scale=16, train_steps=20, seeds=1)
+    path = reproduce.write_table3(runs.run(study, reproduce.write_table3))
+    rows = json.loads(path.with_suffix(".json").read_text())["3-scaled"]["rows"]
     assert [(row["row"], row["seeds"]) for row in rows] == [("base", 1), ("a_h1", 1)]
     assert all(1 < row["PPL"] < 10_000 and row["BLEU"] >= 0 for row in rows)
-    assert "| (A) one head is worse than eight | BLEU | +0.90 |" in page.read_text()
+    page = path.with_suffix(".md").read_text()
+    assert "| (A) one head is worse than eight | BLEU | +0.90 |" in page

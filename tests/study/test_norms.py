@@ -99,8 +99,3 @@ def test_before_the_first_step_post_norm_is_large_at_the_end_and_pre_norm_falls_
         assert last[POST, stack, 6] > 1.5 * last[PRE, stack, 6]
     assert last[POST, "decoder", 6] > 0.8 * last[POST, "decoder", 1]
     assert last[PRE, "decoder", 6] < 0.75 * last[PRE, "decoder", 1]
-
-
-def test_sublayers_join_to_layers():
-    places = {"encoder/layer_1/ffn": 3.0, "encoder/layer_1/self_attention": 4.0, "embedding": 2.0}
-    assert norms.by_layer(places) == {"encoder/layer_1": 5.0, "embedding": 2.0}

@@ -1,4 +1,4 @@
-"""What the cells of a comparison ended with, on results made by hand."""
+"""What the runs of a study ended with, on results made by hand."""
 
 import dataclasses
 import json
@@ -6,12 +6,20 @@ import json
 import pytest
 
 from t2t_repro.errors import UserError
+from t2t_repro.stages import Done, Record
 from t2t_repro.study import results
-from t2t_repro.study.results import Results, compare
-from t2t_repro.study.variants import Cell
-from tests.study.studies import POST, PRE, plan_of, result_of
+from t2t_repro.study.results import Results, compare, half_interval
+from tests.study.studies import POST, PRE, cell_of, result_of, study_of
 
-CELL = Cell(3, 700, PRE, 0)
+STUDY = study_of()
+CELL = cell_of(STUDY, PRE)
+
+
+def test_the_interval_is_students():
+    """Of 1, 2, 3, 4: 2.5 +- 3.182 x 1.29099 / 2, as in any table of t."""
+    assert half_interval([1.0, 2.0, 3.0, 4.0]) == pytest.approx(2.054, abs=1e-3)
+    assert half_interval([7.0]) is half_interval([]) is None
+    assert half_interval(range(results.MOST_SEEDS)) > 0
 
 
 @pytest.mark.parametrize(
@@ -35,7 +43,8 @@ def test_how_a_run_ended(changes, status):
 
 def side(name, losses, measure="dev_loss"):
     return [
-        result_of(Cell(3, 700, name, seed), **{measure: loss}) for seed, loss in enumerate(losses)
+        result_of(cell_of(STUDY, name, seed=seed), **{measure: loss})
+        for seed, loss in enumerate(losses)
     ]
 
 
@@ -64,35 +73,40 @@ def test_seeds_that_both_have_are_compared_and_of_none_there_is_no_difference():
 
 
 def test_bleu_is_tested_against_the_first_by_seed():
-    plan = plan_of(warmups=(700,), seeds=1)
     lines = [f"the cat number {i} sat on the mat of {i % 7} men" for i in range(30)]
-    worse = [line.replace("sat on", "lay by") for line in lines]
-    cells = {
-        cell: result_of(cell, references=lines, hypotheses=lines if cell.variant == POST else worse)
-        for cell in plan.cells()
-    }
-    (p_value,), signature = Results(plan, cells).p_values()[0].values(), "tok:13a"
-    assert p_value < 0.05 and signature in Results(plan, cells).p_values()[1]
-    assert Results(plan, {CELL: cells[CELL]}).p_values() == ({}, "")
+    texts = {POST: lines, PRE: [line.replace("sat on", "lay by") for line in lines]}
+    post, pre = (
+        result_of(cell_of(STUDY, name), references=lines, hypotheses=text)
+        for name, text in texts.items()
+    )
+    found = Results(STUDY, [post, pre])
+    (p_value,), signature = found.p_values([pre], POST)
+    assert p_value < 0.05 and "tok:13a" in signature
+    assert found.p_values([post], POST) == Results(STUDY, [pre]).p_values([pre], POST) == ([], "")
 
 
-def test_a_result_of_other_hparams_is_none_of_this_grid(tmp_path):
-    """As when a set's definition has changed: the flags are the same, and the cell is finished."""
-    plan = plan_of()
-    run = results.run_of(tmp_path, plan, CELL)
+def test_a_result_of_other_hparams_is_none_of_this_study(tmp_path):
+    """As when a set's definition has changed: the flags are the same, and the run is finished."""
+    study = study_of(output_dir=tmp_path)
+    run = study.run_of(CELL)
     run.path.mkdir(parents=True)
     run.append_metrics({"kind": "train", "step": 9, "loss": 4.0, "tokens_per_second": 7.0})
     run.append_metrics({"kind": "eval", "step": 9, "loss": 3.5})
-    values = dataclasses.asdict(result_of(CELL, gradients={0: {"embedding": 2.0}}))
-    for name in ("train", "dev", "tokens_per_second", "bleu"):
-        del values[name]
-    values["hparams"] = dataclasses.asdict(plan.hparams_of(CELL))
-    file = run.path / results.RESULT_FILE
+    found = dataclasses.asdict(result_of(CELL, gradients={0: {"embedding": 2.0}}))
+    for name in ("variant", "seed", "stopped_at", "train", "dev", "tokens_per_second", "bleu"):
+        del found[name]
+    done = Done(key="", command="", seconds=1.0, files={})
+    stages = {"training": done, "measurement": dataclasses.replace(done, found=found)}
+    begun_with = tuple(f"--{name}={v}" for name, v in study.begun_with(CELL).items())
+    values = dataclasses.asdict(
+        Record(version="0", begun_with=begun_with, inputs={}, stages=stages)
+    )
+    file = run.path / results.RECORD_FILE
     file.write_text(json.dumps(values))
-    (result,) = results.load(plan, tmp_path).by_cell.values()
+    (result,) = results.load(study).cells
     assert (result.train, result.dev, result.tokens_per_second) == ([(9, 4.0)], [(9, 3.5)], 7.0)
-    assert result.gradients == {0: {"embedding": 2.0}} and result.cell == CELL
-    values["hparams"]["relu_dropout"] = 0.25
+    assert result.gradients == {0: {"embedding": 2.0}} and result.variant == CELL.variant
+    values["begun_with"] = [v.replace("relu_dropout=0.0", "relu_dropout=0.25") for v in begun_with]
     file.write_text(json.dumps(values))
     with pytest.raises(UserError, match="relu_dropout"):
-        results.load(plan, tmp_path)
+        results.load(study)
