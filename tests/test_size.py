@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 BUDGETS = {
-    "benchmarks": 1670,
+    "benchmarks": 1665,
     "examples": 621,
     "hparams": 642,
     "problems": 896,
@@ -26,7 +26,7 @@ BUDGETS = {
     "t2t_repro/export": 809,
     "t2t_repro/interop": 1339,
     "t2t_repro/layers": 1890,
-    "t2t_repro/models": 1189,
+    "t2t_repro/models": 1186,
     "t2t_repro/own_text": 488,
     "t2t_repro/paper": 437,
     "t2t_repro/parsing": 715,
