@@ -154,8 +154,8 @@ def translate_all(
     translator = run.translator(ModelEngine(model, searches), settings, warn=say)
     translations = functools.partial(best_translations, settings=settings)
     done = False
-    waiting = {"min_steps": request.min_steps, "wait_minutes": request.wait_minutes}
-    for step in appearing(steps, **waiting, clock=clock):
+    least, minutes = request.min_steps, request.wait_minutes
+    for step in appearing(steps, min_steps=least, wait_minutes=minutes, clock=clock):
         path, target = run.directory.checkpoints_dir / f"ckpt-{step}", folder / name_of(step)
         saved = path.stat().st_mtime if path.exists() else 0
         # A translation has the time of its checkpoint, in whole seconds on some file systems.
