@@ -16,7 +16,7 @@ BUDGETS = {
     "examples": 621,
     "hparams": 642,
     "problems": 896,
-    "t2t_repro": 2826,
+    "t2t_repro": 2818,
     "t2t_repro/bin": 1684,
     "t2t_repro/callbacks": 387,
     "t2t_repro/corpora": 2400,
