@@ -17,7 +17,7 @@ BUDGETS = {
     "hparams": 642,
     "problems": 896,
     "t2t_repro": 2818,
-    "t2t_repro/bin": 1684,
+    "t2t_repro/bin": 1677,
     "t2t_repro/callbacks": 387,
     "t2t_repro/corpora": 2400,
     "t2t_repro/data": 1857,

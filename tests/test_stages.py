@@ -111,7 +111,7 @@ OWN_TEXT += ["--source=inputs.train.txt", "--target=targets.train.txt"]
 TEACHER = [
     *("-m", "t2t_repro.bin.trainer", "--generate_data", "--problem=text2text_tmpdir"),
     *("--tmp_dir=.", "--data_dir=data", "--output_dir=teacher", "--train_steps=40", *SMALL),
-    *("--local_eval_frequency=40", "--samples_every=0"),
+    "--local_eval_frequency=40",
 ]
 DISTILL = [
     *("-m", "t2t_repro.bin.distill", "--teacher=teacher", "--output_dir=out", "--monolingual=more"),
