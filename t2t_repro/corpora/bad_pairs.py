@@ -7,15 +7,14 @@ corpus for it, here or on another machine, leaves out what the file names.
 import hashlib
 import os
 import pathlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import NamedTuple, TypeVar
 
-from t2t_repro.errors import UserError
 from t2t_repro.files import writing
 from t2t_repro.text import raw
 
 Item = TypeVar("Item")
-_COLUMNS = ("split", "line", "reasons", "source", "target")
+_HEADER = b"split\tline\treasons\tsource\ttarget\n"
 
 
 class BadPair(NamedTuple):
@@ -30,7 +29,7 @@ class BadPair(NamedTuple):
 
 def names_none(digest: str | None) -> bool:
     """Returns whether the SHA-256 is that of a list without a pair, or of no list."""
-    return digest in (None, hashlib.sha256(("\t".join(_COLUMNS) + "\n").encode()).hexdigest())
+    return digest in (None, hashlib.sha256(_HEADER).hexdigest())
 
 
 def path_of(data_dir: str | os.PathLike, name: str) -> pathlib.Path:
@@ -39,7 +38,7 @@ def path_of(data_dir: str | os.PathLike, name: str) -> pathlib.Path:
 
 
 def write(
-    path: str | os.PathLike, pairs: Iterable[BadPair], check: Callable[[str], None] | None = None
+    path: str | os.PathLike, pairs: Iterable[BadPair], check: Callable[[str], None] = lambda _: None
 ) -> None:
     """Writes the pairs; tabs and ends of lines in a side become spaces.
 
@@ -48,26 +47,24 @@ def write(
         pairs: what it is to hold.
         check: gets its SHA-256 before it appears, or takes the place of one that is there.
     """
-    digest = hashlib.sha256()
+    digest = hashlib.sha256(_HEADER)
     with writing(path, "wb") as file:
-        for row in _rows(pairs):
+        file.write(_HEADER)
+        for pair in pairs:
+            sides = (" ".join(side.split()) for side in (pair.source, pair.target))
+            row = [pair.split, str(pair.line), ",".join(pair.reasons), *sides]
             line = ("\t".join(row) + "\n").encode()
             file.write(line)
             digest.update(line)
-        if check:
-            check(digest.hexdigest())
+        check(digest.hexdigest())
 
 
 def read(path: str | os.PathLike, split: str) -> set[int]:
-    """Returns the lines of a split, from 1; none where there is no file.
-
-    Raises:
-        UserError: on a line that `write` would not have written, or that is not UTF-8.
-    """
-    try:
-        return set(_lines(raw.lines(path), split, path))
-    except FileNotFoundError:
+    """Returns the lines of a split, from 1; none where there is no file."""
+    if not os.path.exists(path):
         return set()
+    rows = (line.split("\t", 2) for line in raw.lines(path))
+    return {int(row[1]) for row in rows if row[0] == split}
 
 
 def without(samples: Iterable[Item], lines: set[int]) -> Iterable[Item]:
@@ -75,25 +72,3 @@ def without(samples: Iterable[Item], lines: set[int]) -> Iterable[Item]:
     if not lines:
         return samples
     return (sample for line, sample in enumerate(samples, start=1) if line not in lines)
-
-
-def _rows(pairs: Iterable[BadPair]) -> Iterator[Iterable[str]]:
-    yield _COLUMNS
-    for pair in pairs:
-        sides = (" ".join(side.split()) for side in (pair.source, pair.target))
-        yield [pair.split, str(pair.line), ",".join(pair.reasons), *sides]
-
-
-def _lines(file: Iterable[str], split: str, path: str | os.PathLike) -> Iterator[int]:
-    for number, row in enumerate(file, start=1):
-        columns = row.split("\t", 2)
-        if number == 1 and columns[0] == _COLUMNS[0]:
-            continue
-        if len(columns) < 2 or not (columns[1].isascii() and columns[1].isdigit()):
-            raise UserError(
-                f"Expected a split and a line number with a tab between at line {number} of "
-                f"{os.fspath(path)}. Received: {row.rstrip()[:60]!r}. Delete the file, and make "
-                "the data again by --overwrite."
-            )
-        if columns[0] == split:
-            yield int(columns[1])

@@ -9,11 +9,10 @@ import itertools
 import pathlib
 from collections.abc import Callable, Iterator
 
-from t2t_repro.corpora import raw_record
-from t2t_repro.corpora.checks import output
+from t2t_repro.corpora import bad_pairs, raw_record
 from t2t_repro.corpora.checks.block import Pair
-from t2t_repro.corpora.checks.examine import Corpus, examine
-from t2t_repro.corpora.checks.report import Report
+from t2t_repro.corpora.checks.examine import examine
+from t2t_repro.corpora.checks.report import Corpus, Report, path_of
 from t2t_repro.corpora.request import RawText
 from t2t_repro.data.job import DROP, STOP, Job, Track, is_encoded_by_sample
 from t2t_repro.errors import UserError
@@ -39,7 +38,8 @@ def check_corpus(
         UserError: if there are errors, and the job is to stop at them; or the problem's samples are
             no pairs of text.
     """
-    to = output.paths(job.data_dir, job.problem.dataset_filename())
+    name = job.problem.dataset_filename()
+    left_out = bad_pairs.path_of(job.data_dir, name)
     if job.check != DROP:
         check_choice(None)
     if job.check:
@@ -51,15 +51,15 @@ def check_corpus(
                 for each in made.errors
             )
             raise UserError(
-                f"Expected pairs without errors. Received: {places}. See {to.html}; correct the "
-                f"text, or give --drop_bad_pairs to leave out {made.num_bad_pairs():,} pairs with "
+                f"Expected pairs without errors. Received: {places}. See "
+                f"{path_of(job.data_dir, name)}; correct the text, or give --drop_bad_pairs to leave out {made.num_bad_pairs():,} pairs with "
                 "errors or what is surely a fault, or --keep_bad_pairs to take all."
             )
         if job.check == DROP:  # also where there are none: the file says that they were looked for
-            output.write_bad_pairs(to, made, corpus, check_choice)
-            report(f"Left out {made.num_bad_pairs():,} pairs, which are in {to.bad_pairs}")
+            bad_pairs.write(left_out, made.texts_of_bad_pairs(corpus), check_choice)
+            report(f"Left out {made.num_bad_pairs():,} pairs, which are in {left_out}")
             return
-    to.bad_pairs.unlink(missing_ok=True)
+    left_out.unlink(missing_ok=True)
 
 
 def check_only(job: Job, track: Track, report: Callable[[str], None]) -> Report:
@@ -91,9 +91,9 @@ def _examine(job: Job, track: Track, report: Callable[[str], None]) -> tuple[Rep
 def _written(job: Job, made: Report, report: Callable[[str], None]) -> Report:
     for line in made.lines():
         report(line)
-    to = output.paths(job.data_dir, job.problem.dataset_filename())
-    output.write_report(to, made, f"The text of {job.problem.name}")
-    report(f"The report, with the first pairs of each kind and their lines: {to.html}")
+    to = path_of(job.data_dir, job.problem.dataset_filename())
+    made.write(to)
+    report(f"The report, with the first pairs of each kind and their lines: {to}")
     return made
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import jinja2
 
 from t2t_repro import schema
-from t2t_repro.corpora.checks import output
+from t2t_repro.corpora.checks.report import path_of
 from t2t_repro.decoding import tune
 from t2t_repro.files import write_text_atomic
 from t2t_repro.own_text.plan import NO_TRANSLATOR, Plan
@@ -57,7 +57,7 @@ def write(folder: Folder, record: Record, plan: Plan) -> None:
         samples=itertools.islice(samples, _SAMPLES),
         made=json.loads(folder.summary.read_bytes()),
         check=_check(folder),
-        report=output.paths(folder.data, PROBLEM).html.relative_to(folder.path),
+        report=path_of(folder.data, PROBLEM).relative_to(folder.path),
         curves=_curves(view(RunDirectory(folder.run))),
         tuned=tune.read(folder.model),
         next="\n".join(next_steps(folder, plan)),
@@ -111,7 +111,7 @@ def next_steps(folder: Folder, plan: Plan) -> list[str]:
 
 def _check(folder: Folder) -> dict[str, Any]:
     """Returns the report of the check of the text; {}: there is none."""
-    path = output.paths(folder.data, PROBLEM).json
+    path = path_of(folder.data, PROBLEM)
     return schema.read(path, dict[str, Any]) if path.exists() else {}
 
 

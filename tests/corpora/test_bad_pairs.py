@@ -1,8 +1,5 @@
-import pytest
-
 from t2t_repro.corpora import bad_pairs
 from t2t_repro.corpora.bad_pairs import BadPair
-from t2t_repro.errors import UserError
 
 
 def test_what_is_written_is_read_by_split(tmp_path):
@@ -23,11 +20,3 @@ def test_samples_without_some():
     samples = iter("abcdef")
     assert bad_pairs.without(samples, set()) is samples
     assert list(bad_pairs.without("abcdef", {1, 4, 99})) == ["b", "c", "e", "f"]
-
-
-@pytest.mark.parametrize("row", ["train", "train\tx\ty", "\n", "train\t²\t"])
-def test_a_file_that_was_changed_is_an_error(tmp_path, row):
-    path = tmp_path / "bad"
-    path.write_text(f"split\tline\treasons\ntrain\t1\ta\n{row}\n")
-    with pytest.raises(UserError, match="--overwrite"):
-        bad_pairs.read(path, "dev")

@@ -49,7 +49,7 @@ def test_all_stages_once_and_a_record_and_a_page_of_them(programs, request_of, t
     assert f"t2t-server --model=en-de={out / 'export' / 'saved_model'}" in said
     assert "/translate -d " + shlex.quote('{"inputs": "it\'s"}') in said
     assert f"t2t-show {out / 'model'} --verify" in said
-    assert 'report.html"' in page and "3 pairs" in page and "<td>test</td>" in page
+    assert 'report.json"' in page and "3 pairs" in page and "<td>test</td>" in page
     assert "2.5 BLEU" in said and "2.5 BLEU" in page  # no translator
     # The same again does nothing.
     del programs.called[:]

@@ -5,18 +5,16 @@ Memory holds a sample of the pairs, and of all others some 60 bytes a pair.
 
 import itertools
 import operator
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 import numpy as np
 
 from t2t_repro.corpora.checks import models
-from t2t_repro.corpora.checks.block import Block, Pair, blocks
+from t2t_repro.corpora.checks.block import Block, blocks
 from t2t_repro.corpora.checks.models import Models
-from t2t_repro.corpora.checks.report import FIRST, Example, Report, finding, visible
+from t2t_repro.corpora.checks.report import FIRST, Corpus, Example, Report, finding, visible
 from t2t_repro.corpora.checks.table import CHECKS
-from t2t_repro.errors import UserError
 
-Corpus = Mapping[str, Callable[[], Iterable[Pair]]]
 Track = Callable[[Iterable, str, int | None, str], Iterable]
 
 
@@ -35,23 +33,17 @@ def examine(
         track: as `progress.track`.
         keep: the names of checks for which no pair is to be left out.
         alone: the splits that are text to score, of which no pair is left out.
-
-    Raises:
-        UserError: if the second pass has other pairs than the first.
     """
     known = models.fit(_blocks(corpus, track, "reading the corpus", None))
     total = sum(len(each.pair) for each in known.repeated.values())
     marks: dict[str, list[np.ndarray]] = {split: [] for split in corpus}
     first: list[list[Example]] = [[] for _ in CHECKS]
     for block in _blocks(corpus, track, "checking the corpus", total):
-        _check_number(known, block.split, block.first + len(block), whole=False)
         marks[block.split].append(_marks(block, known, first))
     if known.language.same:
         keep = {*keep, "copy"}  # such as sentences to correct, many of which are right
     none = [np.zeros(0, np.uint32)]
     every = {split: np.concatenate(parts or none) for split, parts in marks.items()}
-    for split, of in every.items():
-        _check_number(known, split, len(of), whole=True)
     findings = [
         finding(number, every, first[number], check.name in keep)
         for number, check in enumerate(CHECKS)
@@ -84,17 +76,6 @@ def _blocks(corpus: Corpus, track: Track, doing: str, total: int | None) -> Iter
     tracked = track(tagged, doing, total, "pairs")
     for split, group in itertools.groupby(tracked, operator.itemgetter(0)):
         yield from blocks(split, map(operator.itemgetter(1), group))
-
-
-def _check_number(known: Models, split: str, count: int, *, whole: bool) -> None:
-    """Refuses pairs that are not as many as in the first pass, by whose numbers they are known."""
-    before = len(known.repeated[split].pair) if split in known.repeated else 0
-    if count > before or whole and count < before:
-        raise UserError(
-            f"Expected the {before:,} pairs of {split} again that were read first. Received: "
-            f"{count:,}{'' if whole else ' or more'}. Files must stay as they are while they are "
-            "read, and samples that are drawn at random be the same each time: give them a seed."
-        )
 
 
 def _marks(block: Block, known: Models, first: list[list[Example]]) -> np.ndarray:

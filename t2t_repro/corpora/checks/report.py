@@ -1,13 +1,21 @@
 """What the checks found, for a terminal, for programs, and for the file of bad pairs."""
 
 import dataclasses
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import json
+import os
+import pathlib
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from t2t_repro.corpora.checks.fingerprints import TRAIN
+from t2t_repro.corpora.bad_pairs import BadPair
+from t2t_repro.corpora.checks.block import Pair
+from t2t_repro.corpora.checks.models import TRAIN
 from t2t_repro.corpora.checks.table import CHECKS, ERROR, Check
+from t2t_repro.files import write_text_atomic
+
+Corpus = Mapping[str, Callable[[], Iterable[Pair]]]
 
 FIRST = 10  # pairs shown of each check
 _LONGEST = 200  # characters shown of a line
@@ -67,6 +75,11 @@ class Finding:
         }
 
 
+def path_of(data_dir: str | os.PathLike, name: str) -> pathlib.Path:
+    """Returns the path of the report's JSON for the problem of that name."""
+    return pathlib.Path(data_dir, f"datagen.{name}.report.json")
+
+
 @dataclasses.dataclass(frozen=True)
 class Report:
     """What is to be said of a corpus.
@@ -102,6 +115,19 @@ class Report:
 
     def num_bad_pairs(self) -> int:
         return sum(1 for split in self.pairs for _ in self.bad_pairs(split))
+
+    def texts_of_bad_pairs(self, corpus: Corpus) -> Iterator[BadPair]:
+        """Yields the pairs that are to be left out; reads the corpus once more for it."""
+        for split, read in corpus.items():
+            lines = enumerate(read(), start=1)
+            for wanted, reasons in self.bad_pairs(split):
+                source, target = next(pair for line, pair in lines if line == wanted)
+                yield BadPair(split, wanted, reasons, source, target)
+
+    def write(self, path: str | os.PathLike) -> None:
+        """Writes it as JSON."""
+        text = json.dumps(self.as_dict(), ensure_ascii=False, indent=1)
+        write_text_atomic(path, text + "\n")
 
     def as_dict(self) -> dict[str, Any]:
         """Returns it for JSON."""
@@ -144,9 +170,4 @@ def finding(
 def visible(text: str) -> str:
     """Returns a line to show: cut, and what cannot be seen as its code."""
     shown = text if len(text) <= _LONGEST else text[:_LONGEST] + "..."
-    return "".join(c if c.isprintable() else _code(c) for c in shown)
-
-
-def _code(character: str) -> str:
-    code = ord(character)
-    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in shown)

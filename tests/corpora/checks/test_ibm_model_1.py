@@ -1,7 +1,6 @@
 import numpy as np
 
-from t2t_repro.corpora import ibm_model_1
-from t2t_repro.corpora.ibm_model_1 import Words
+from t2t_repro.corpora.checks.lexical import Words, ibm_model_1
 
 PAIRS = [([0, 1], [3, 2, 3]), ([1], [2]), ([], [4]), ([2, 0, 0], [])]
 NUMBER = 5
@@ -30,7 +29,7 @@ def naive(pairs, iterations):
 
 def test_equals_the_naive_one():
     sources, targets = (words(side) for side in zip(*PAIRS, strict=True))
-    found = ibm_model_1.count(sources, targets, len(PAIRS), NUMBER)
+    found = ibm_model_1(sources, targets, len(PAIRS), NUMBER)
     counts, probability = naive(PAIRS, 4)
     keys = [(key // NUMBER, key % NUMBER) for key in found.keys.tolist()]
     assert keys == sorted(counts)
@@ -44,10 +43,10 @@ def test_equals_the_naive_one():
 
 def test_numbers_beyond_31_bits_do_not_overflow():
     sources, targets = words([[70_000]]), words([[69_999]])
-    found = ibm_model_1.count(sources, targets, 1, 70_001)
+    found = ibm_model_1(sources, targets, 1, 70_001)
     assert found.keys.tolist() == [70_000 * 70_001 + 69_999]
 
 
 def test_nothing_at_all():
-    found = ibm_model_1.count(words([[]]), words([[]]), 1, 0)
+    found = ibm_model_1(words([[]]), words([[]]), 1, 0)
     assert len(found.keys) == len(found.expected) == 0
