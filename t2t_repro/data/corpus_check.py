@@ -52,8 +52,9 @@ def check_corpus(
             )
             raise UserError(
                 f"Expected pairs without errors. Received: {places}. See "
-                f"{path_of(job.data_dir, name)}; correct the text, or give --drop_bad_pairs to leave out {made.num_bad_pairs():,} pairs with "
-                "errors or what is surely a fault, or --keep_bad_pairs to take all."
+                f"{path_of(job.data_dir, name)}; correct the text, or give "
+                f"--drop_bad_pairs to leave out {made.num_bad_pairs():,} pairs with errors or what "
+                "is surely a fault, or --keep_bad_pairs to take all."
             )
         if job.check == DROP:  # also where there are none: the file says that they were looked for
             bad_pairs.write(left_out, made.texts_of_bad_pairs(corpus), check_choice)
