@@ -18,6 +18,7 @@ import os
 import pathlib
 import shlex
 import sys
+from typing import Any
 
 from absl import flags
 
@@ -47,7 +48,7 @@ def define_flags(f: flags.FlagValues) -> None:
         ),
     }.items():
         flags.DEFINE_string(name, "", text, flag_values=f)
-    bounds = {"lower_bound": 1, "upper_bound": MOST_SEEDS}
+    bounds: dict[str, Any] = {"lower_bound": 1, "upper_bound": MOST_SEEDS}
     text = "How many runs of each, of the seeds 0, 1, ..."
     flags.DEFINE_integer("seeds", 3, text, flag_values=f, **bounds)
     text = "Steps of each run."

@@ -19,6 +19,7 @@ import dataclasses
 import shlex
 import sys
 from pathlib import Path
+from typing import Any
 
 from absl import flags
 
@@ -90,7 +91,7 @@ def main(args: flags.FlagValues) -> None:
         return
     of = reproduce.Folders(request.output_dir, request.data_dir, request.tmp_dir), request.hparams
     if request.table == 3:
-        sizes = {"scale": request.scale, "seeds": request.seeds}
+        sizes: dict[str, Any] = {"scale": request.scale, "seeds": request.seeds}
         steps = request.train_steps or reproduce.STEPS
         study = reproduce.table3(request.names, *of, train_steps=steps, **sizes)
         print(f"Written to {reproduce.write_table3(runs.run(study, reproduce.write_table3))}.")

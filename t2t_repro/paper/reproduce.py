@@ -113,7 +113,7 @@ def table2(
         do("average", "t2t-avg-all", "--last_only", model_dir=run, n=averaged, **of_mean)
         do("perplexity", "t2t-eval", output_dir=mean, **data)
         for split, (source, reference, out) in zip(_SCORES, files, strict=True):
-            samples = problem.generate_samples(*where.values(), split)  # type: ignore
+            samples = problem.generate_samples(*where.values(), split)
             write = functools.partial(_write_texts, samples, source, reference)
             text = Stage(name=f"text {split}", says=f"Text of {split}", outputs=[source, reference])
             doing.run(text, write)
@@ -230,7 +230,7 @@ def _conclusions(results: Results) -> Table:
         if {each.better, each.worse} <= set(results.study.names):
             less = each.by == "perplexity"
             order = (each.worse, each.better) if less else (each.better, each.worse)
-            of = compare(*(results.of(name=name) for name in order), each.by)
+            of = compare(results.of(name=order[0]), results.of(name=order[1]), each.by)
             gain, half, seeds = (of.mean, of.half, of.seeds) if of else (None, None, 0)
             word = judge(gain, half, each.gain, each.equal)
             rows.append((each.text, "PPL" if less else "BLEU", each.gain, gain, half, seeds, word))

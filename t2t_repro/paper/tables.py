@@ -124,11 +124,11 @@ def table3(runs: Sequence[RunDirectory] = ()) -> list[Table]:
         scores = (row.perplexity, row.bleu, row.million_parameters)
         rows.append((row.name, *own, *scores, ours / 1e6))
     for run in runs:
-        scores = perplexity(run), _read(run.path / DEV_BLEU_FILE).get("sacrebleu", {}).get("score")
-        if scores != (None, None):
+        known = perplexity(run), _read(run.path / DEV_BLEU_FILE).get("sacrebleu", {}).get("score")
+        if known != (None, None):
             own = settings(run.config().hparams).values()
             count = _read(run.path / PLAN).get("parameters")
-            rows.append((str(run.path), *own, *scores, None, count and count / 1e6))
+            rows.append((str(run.path), *own, *known, None, count and count / 1e6))
     note = (
         "set: paper_table3_NAME; its first letter is the paper's row. Empty: as in base. ours: the "
         f"model that the set builds with {published.VOCABULARY:,} ids (docs/paper.md says why they "

@@ -115,7 +115,8 @@ def in_settings(
         axes = {"depth": depth, "warmup": warmup}
         parts = [f"{name}-{value}" for name, value in axes.items() if value is not None]
         folder = "_".join([*parts, variant.folder])
-        found.append(dataclasses.replace(variant, hparams=hparams, folder=folder, **axes))
+        own = dataclasses.replace(variant, hparams=hparams, folder=folder)
+        found.append(dataclasses.replace(own, depth=depth, warmup=warmup))
     return tuple(found)
 
 

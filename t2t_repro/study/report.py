@@ -26,7 +26,6 @@ _IN_RESULTS = (  # of a run in results.csv
     *("seed", "status", "stopped_at", "initial_loss", "dev_loss", "unigram_loss", "accuracy"),
     *("bleu", "tokens_per_second", "parameters"),
 )
-_UNREAD = "not read"
 
 
 def write(
@@ -134,7 +133,7 @@ def _differing_table(study: Study) -> Table:
     rows = []
     for field in dataclasses.fields(settings[0]):
         values = [
-            _UNREAD if unread_by(hp.model, field.name) else str(getattr(hp, field.name))
+            "not read" if unread_by(hp.model, field.name) else str(getattr(hp, field.name))
             for hp in settings
         ]
         if len(set(values)) > 1 and not all(hp.unread([field.name]) for hp in settings):

@@ -144,8 +144,8 @@ def compare(
     if not seeds:
         return None
     half = half_interval([ones[seed] - others[seed] for seed in seeds])
-    means = (statistics.fmean(side[seed] for seed in seeds) for side in (ones, others))
-    return Difference(*means, len(seeds), half, measure != "bleu")
+    mine, theirs = (statistics.fmean(side[seed] for seed in seeds) for side in (ones, others))
+    return Difference(mine, theirs, len(seeds), half, measure != "bleu")
 
 
 @dataclasses.dataclass(frozen=True)

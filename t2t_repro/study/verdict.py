@@ -60,7 +60,7 @@ def table(results: Results) -> Table:
 
 def _differences(names: tuple[str, str], sides: Sequence[Sequence[CellResult]]) -> tuple:
     """Returns two names, how they differ by dev loss and by BLEU, and which is better by what."""
-    loss, bleu = compare(*sides, "dev_loss"), compare(*sides, "bleu")
+    loss, bleu = (compare(sides[0], sides[1], by) for by in ("dev_loss", "bleu"))
     values = [v for of in (loss, bleu) for v in ((of.mean, of.half) if of else (None, None))]
     known = [(of, by) for of, by in ((loss, "dev loss"), (bleu, "BLEU")) if of is not None]
     better = [f"{names[of.better]} by {by}" for of, by in known if of.better is not None]
