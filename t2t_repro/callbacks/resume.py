@@ -287,7 +287,7 @@ def _stream(arguments: dict[str, Any]) -> tuple[Any, int]:
             "Expected steps_per_epoch with data whose end is not known. Received: none. Give it, "
             "or a tf.data.Dataset that knows its cardinality()."
         )
-    return endless, steps or size
+    return endless, int(steps or size or 0)
 
 
 def _rest(x: Any, start: int) -> Any:

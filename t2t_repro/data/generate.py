@@ -235,9 +235,10 @@ def samples_of(
 ) -> Iterable[Sample]:
     """Returns the samples of a split, texts or ids, without those that are to be left out; `most`
     at most, 0: all."""
-    apart = is_encoded_by_sample(problem)
-    read = problem.kept_samples if apart else problem.generate_encoded_samples
-    return itertools.islice(read(data_dir, tmp_dir, split), most or None)
+    where = data_dir, tmp_dir, split
+    if is_encoded_by_sample(problem):
+        return itertools.islice(problem.kept_samples(*where), most or None)
+    return itertools.islice(problem.generate_encoded_samples(*where), most or None)
 
 
 def batched(items: Iterable, size: int) -> Iterator[list]:

@@ -445,8 +445,7 @@ def dataset(
     problem = registry.get_problem(problem) if isinstance(problem, str) else problem
     training = split == Split.TRAIN if training is None else training
     hparams, where = _for_fit(hparams, training), os.path.expanduser(data_dir)
-    options = {"training": training, "seed": seed, "start": start}
-    made = make_dataset(problem, split, hparams, where, **options)
+    made = make_dataset(problem, split, hparams, where, training=training, seed=seed, start=start)
     return made.for_keras(packing.features(problem))
 
 

@@ -136,7 +136,7 @@ def growing(
             left counts only if it did the same job.
         report: is told if it does not count.
     """
-    told = {"job": job, "lines": 0, "bytes": [0] * len(paths), "state": None}
+    told: dict[str, Any] = {"job": job, "lines": 0, "bytes": [0] * len(paths), "state": None}
     with contextlib.ExitStack() as stack:
         if any(map(is_stream, paths)):
             files = {pathlib.Path(p): stack.enter_context(writing(p, "wb")) for p in paths}

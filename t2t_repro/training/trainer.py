@@ -450,9 +450,9 @@ class Trainer:
         """Makes a step, reports it, saves and evaluates where that is due; whether to stop then."""
         started = time.monotonic()
         losses: list[float] = []
-        tokens = 0
+        tokens, batch = 0, {}
         while len(losses) < self._batches_per_step:
-            if (batch := next(batches, None)) is None:
+            if not (batch := next(batches, {})):
                 raise UserError(
                     f"Expected training data without end. Received: {self._batches} batches. Make "
                     "the dataset with training=True, or repeat it."
