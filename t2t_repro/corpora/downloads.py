@@ -1,7 +1,7 @@
-"""Downloads that go on where they stopped, are verified, and show how far they are.
+"""Downloads that go on where they stopped, and show how far they are.
 
 While a file NAME arrives it is called NAME.incomplete, beside NAME.incomplete.json, which says what
-it is a part of. Beside a whole one lies NAME.download.json: its URL, length and SHA-256.
+it is a part of.
 """
 
 import json
@@ -10,7 +10,7 @@ import pathlib
 import sys
 from typing import Any
 
-from t2t_repro import progress, schema
+from t2t_repro import progress
 from t2t_repro.errors import UserError
 from t2t_repro.files import INCOMPLETE, sha256, write_text_atomic
 
@@ -26,7 +26,7 @@ def download(url: str, path: str | os.PathLike, digest: str | None = None) -> No
 
     Args:
         url: http, https or ftp.
-        path: the file. A record of it is written beside it, see `verify`.
+        path: the file.
         digest: the published SHA-256. Without one the length that the server announces must agree.
 
     Raises:
@@ -44,48 +44,15 @@ def download(url: str, path: str | os.PathLike, digest: str | None = None) -> No
         raise UserError(
             f"Cannot download {url} to {path}. Received: {error}. {by_hand}; or repeat the command."
         ) from error
-    found = sha256(partial)
-    if digest is not None and found != digest:
-        _remove(partial)
+    found = sha256(partial) if digest else digest
+    _state(partial).unlink()
+    if found != digest:
+        partial.unlink()
         raise UserError(
             f"Expected {url} to have SHA-256 {digest}. Received: {found}. {by_hand}, if you trust "
             "it."
         )
-    record = {"url": url, "bytes": partial.stat().st_size, "sha256": found}
-    write_text_atomic(_record(path), json.dumps(record, indent=1) + "\n")
     os.replace(partial, path)
-    _remove(partial)
-
-
-def verify(path: str | os.PathLike, digest: str | None = None) -> None:
-    """Looks whether a file is still what was downloaded.
-
-    A file that somebody put there is only compared with the published checksum: where it differs, a
-    warning on stderr says so.
-
-    Args:
-        path: the file.
-        digest: its published SHA-256, if there is one.
-
-    Raises:
-        UserError: if the file differs from the record that `download` left beside it.
-    """
-    path = pathlib.Path(path)
-    recorded = _read_json(_record(path)).get("sha256")
-    if not (recorded or digest):
-        return
-    found = sha256(path)
-    if recorded and found != recorded:
-        raise UserError(
-            f"Expected {path} to be as it was downloaded, of SHA-256 {recorded}. Received: "
-            f"{found}. Delete it and {_record(path).name}, and try again."
-        )
-    if not recorded and found != digest:
-        print(
-            f"Warning: {path} is not the published file, which has SHA-256 {digest}; it has "
-            f"{found}. It is used as it is.",
-            file=sys.stderr,
-        )
 
 
 def _fetch(url: str, partial: pathlib.Path) -> None:
@@ -98,18 +65,20 @@ def _fetch(url: str, partial: pathlib.Path) -> None:
     import urllib.error  # slow to load, and needed by few
     import urllib.request
 
-    state, done = _read_json(_state(partial)), 0
+    done = 0
     headers = {"User-Agent": "t2t_repro", "Accept-Encoding": "identity"}
-    if partial.exists() and state.get("url") == url and state.get("validator"):
-        done = partial.stat().st_size
-        headers |= {"Range": f"bytes={done}-", "If-Range": state["validator"]}
+    if partial.exists() and _state(partial).exists():
+        state = json.loads(_state(partial).read_text())
+        if state["url"] == url and state["validator"]:
+            done = partial.stat().st_size
+            headers |= {"Range": f"bytes={done}-", "If-Range": state["validator"]}
     request = urllib.request.Request(url, headers=headers)
     try:
         response = urllib.request.urlopen(request, timeout=_TIMEOUT)
     except urllib.error.HTTPError as error:
         if error.code != 416:  # what is there is all of it, or more
             raise
-        _remove(partial)
+        partial.unlink()
         return _fetch(url, partial)
     with response:
         name = partial.name.removesuffix(INCOMPLETE)
@@ -141,22 +110,5 @@ def _validator(headers: Any) -> str:
     return tag if tag and not tag.startswith("W/") else headers.get("Last-Modified", "")
 
 
-def _record(path: pathlib.Path) -> pathlib.Path:
-    return path.with_name(f"{path.name}.download.json")
-
-
 def _state(partial: pathlib.Path) -> pathlib.Path:
     return partial.with_name(f"{partial.name}.json")
-
-
-def _remove(partial: pathlib.Path) -> None:
-    partial.unlink(missing_ok=True)
-    _state(partial).unlink(missing_ok=True)
-
-
-def _read_json(path: pathlib.Path) -> dict[str, Any]:
-    """Returns what a record says, {} if it is not there or broken."""
-    try:
-        return schema.read(path, dict[str, Any])
-    except (OSError, ValueError):
-        return {}

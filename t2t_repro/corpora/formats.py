@@ -5,30 +5,29 @@ cannot read. A line break within a sentence becomes a space.
 """
 
 import csv
+import html.entities
 import json
 import os
 import pathlib
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import IO, NamedTuple
+from xml.etree.ElementTree import Element, ParseError
 
+from defusedxml.ElementTree import DefusedXMLParser, iterparse
+
+from t2t_repro import progress
 from t2t_repro.corpora.cleaner_en_xx import Pair
 from t2t_repro.errors import UserError, suggest
 from t2t_repro.text import raw
 
-# What is read as what; .gz may stand behind all of them.
-KINDS = {
-    ".tsv": "tsv",
-    ".tab": "tsv",
-    ".csv": "csv",
-    ".jsonl": "json",
-    ".ndjson": "json",
-    ".json": "json",
-    ".tmx": "tmx",
-}
 _HEADERS = (("source", "target"), ("src", "tgt"), ("src", "trg"))
 _SHOWN = 60  # characters of what was received
 _QUOTED = re.compile(r'"[^"]*(?:"|$)')  # a field of CSV, or what of it is on its first line
+# In TMX: markup of a format, which is no text, and the kinds that break lines, pages and columns.
+_MARKUP, _BREAKS = {"bpt", "ept", "it", "ph", "ut"}, {"lb", "pb", "cb"}
+_LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 
 
 class Sides(NamedTuple):
@@ -38,32 +37,35 @@ class Sides(NamedTuple):
     columns: tuple[str, str] | None = None
 
 
-def kind_of(source: str | os.PathLike, target: str | os.PathLike | None) -> str:
-    """Returns the format of a file, or of two side by side, which is "lines".
+Reader = Callable[[str | os.PathLike, Sides], Iterator[Pair]]
+
+
+def reader_of(source: str | os.PathLike, target: str | os.PathLike | None) -> Reader | None:
+    """Returns what reads a file that holds both sides; None: there are two, side by side.
 
     Raises:
         UserError: on a file that needs another, or has one that it does not need.
     """
-    kind, other = (
-        KINDS.get(pathlib.Path(os.fspath(path or "").removesuffix(".gz")).suffix.lower())
+    reader, other = (
+        READERS.get(pathlib.Path(os.fspath(path or "").removesuffix(".gz")).suffix.lower())
         for path in (source, target)
     )
     if target is not None:
-        if kind or other:
+        if reader or other:
             raise UserError(
                 "Expected one file for both sides, or two of one sentence a line. Received: "
                 f"{os.fspath(source)} and {os.fspath(target)}. Leave out the one that does not "
                 "hold both, or rename the other to .txt."
             )
-        return "lines"
-    if kind is None and b"\t" in next(iter(raw.raw_lines(source)), b""):
-        return "tsv"
-    if kind is None:
+        return None
+    if reader is None and b"\t" in next(iter(raw.raw_lines(source)), b""):
+        return _tsv_pairs
+    if reader is None:
         raise UserError(
             f"Expected the other side of {os.fspath(source)}, or a file that holds both sides: "
-            f"{', '.join(KINDS)}. Received: neither. Name its targets too."
+            f"{', '.join(READERS)}. Received: neither. Name its targets too."
         )
-    return kind
+    return reader
 
 
 def pairs(
@@ -79,11 +81,8 @@ def pairs(
     Raises:
         UserError: naming the file, and the line where there is one.
     """
-    kind = kind_of(source, target)
-    if kind == "lines":
-        assert target is not None
-        return _lines(source, target)
-    return _READERS[kind](source, sides)
+    reader = reader_of(source, target)
+    return reader(source, sides) if reader else _lines(source, target)
 
 
 def _lines(source: str | os.PathLike, target: str | os.PathLike) -> Iterator[Pair]:
@@ -184,53 +183,136 @@ def _json_pairs(path: str | os.PathLike, sides: Sides) -> Iterator[Pair]:
     for number, line in enumerate(raw.lines(path), start=1):
         if not line.strip():
             continue
-        reason = ""
         try:
             entry = json.loads(line)
-        except ValueError as error:
-            entry, reason = None, f" ({error})"
+        except ValueError:
+            entry = None
         if not isinstance(entry, dict):
             raise UserError(
                 f"Expected a JSON object on line {number} of {os.fspath(path)}. Received: "
-                f"{line[:_SHOWN]!r}{reason}. Write one a line: jq -c '.[]' FILE > NEW.jsonl makes "
-                "them of an array."
+                f"{line[:_SHOWN]!r}. Write one a line: jq -c '.[]' FILE > NEW.jsonl makes them of "
+                "an array."
             )
-        yield _of_object(entry, path, number, sides)
+        texts = _texts_of(entry, sides)
+        if not texts:
+            wanted = sides.columns or ("source", "target")
+            raise UserError(
+                f"Expected the texts {wanted[0]} and {wanted[1]} on line {number} of "
+                f"{os.fspath(path)}. Received: {line[:_SHOWN]}. Name them by --columns, or by "
+                "--source_language and --target_language."
+            )
+        source, target = (raw.one_line(text, path, number) for text in texts)
+        yield source, target
 
 
-def _of_object(entry: dict, path: str | os.PathLike, number: int, sides: Sides) -> Pair:
-    texts = []
+def _texts_of(entry: dict, sides: Sides) -> list[str]:
+    """Returns the source and the target of an object; none where it has not both."""
     translation = entry.get("translation")
-    places = [(sides.columns, entry)] if sides.columns else [(names, entry) for names in _HEADERS]
+    places = [(names, entry) for names in ([sides.columns] if sides.columns else _HEADERS)]
     if sides.languages and not sides.columns:  # asked for, so that they go before what is usual
         inner = [(sides.languages, translation)] if isinstance(translation, dict) else []
         places = [(sides.languages, entry), *inner, *places]
     for names, place in places:
-        if names[0] in place and names[1] in place:
-            texts = [place[name] for name in names]
-            break
-    else:
-        within = f", with {', '.join(translation)}" if isinstance(translation, dict) else ""
-        wanted = sides.columns or ("source", "target")
-        raise UserError(
-            f"Expected {wanted[0]} and {wanted[1]} on line {number} of {os.fspath(path)}. "
-            f"Received: {', '.join(entry) or 'nothing'}{within}. Name them by --columns, or by "
-            "--source_language and --target_language."
-        )
-    for name, text in zip(names, texts, strict=True):
-        if not isinstance(text, str):
-            raise UserError(
-                f"Expected {name} on line {number} of {os.fspath(path)} to be text. Received: "
-                f"{ascii(text)[:_SHOWN]}."
-            )
-    source, target = (raw.one_line(text, path, number) for text in texts)
-    return source, target
+        texts = [place.get(name) for name in names]
+        if all(isinstance(text, str) for text in texts):
+            return texts
+    return []
 
 
 def _tmx_pairs(path: str | os.PathLike, sides: Sides) -> Iterator[Pair]:
-    from t2t_repro.corpora import xml_pairs
+    """Yields of each <tu> of a TMX file the segments of two languages.
 
-    return xml_pairs.tmx(path, sides.languages)
+    A code such as "en" also stands for "en-GB". Units that lack a side are left out, and counted.
+    """
+    name, skipped, found = os.fspath(path), 0, False
+    codes: Counter[str] = Counter()
+    with raw.opened(path) as stream:
+        for number, unit in enumerate(_units(stream, name), start=1):
+            segments = [
+                (variant.get(_LANGUAGE) or variant.get("lang") or "", "".join(_segment_text(part)))
+                for variant in unit
+                for part in variant
+                if _tag(variant) == "tuv" and _tag(part) == "seg"
+            ]
+            codes.update(code for code, _ in segments)
+            if sides.languages is None:
+                raise UserError(
+                    f"Expected --source_language and --target_language, of those in {name}: "
+                    f"{', '.join(codes)}. Received: none."
+                )
+            source, target = (
+                raw.one_line(_segment(segments, language, name, number), path, number)
+                for language in sides.languages
+            )
+            if source and target:
+                found = True
+                yield source, target
+            else:
+                skipped += 1
+    seen = f"its languages are {', '.join(code for code, _ in codes.most_common(8)) or 'none'}"
+    if not found:
+        raise UserError(
+            f"Expected <tu> with text on both sides in {name}. Received: {skipped} without a pair; "
+            f"{seen}. Check the file, --source_language and --target_language."
+        )
+    if skipped:
+        progress.on_stderr(
+            f"{name}: left out {skipped:,} units without text on both sides; {seen}."
+        )
+
+
+def _units(stream: IO[bytes], name: str) -> Iterator[Element]:
+    """Yields every <tu>; holds one of them. Entities that a file declares are refused."""
+    parser = DefusedXMLParser()
+    parser.entity.update(html.entities.entitydefs)  # a document type elsewhere is not read
+    parents: list[Element] = []
+    try:
+        for event, element in iterparse(stream, ("start", "end"), parser):
+            if event == "start":
+                parents.append(element)
+                continue
+            parents.pop()
+            if _tag(element) == "tu":
+                yield element
+                if parents:
+                    parents[-1].clear()
+    except (ParseError, ValueError, LookupError) as error:  # the last, of unknown encodings
+        raise UserError(
+            f"Expected XML in UTF-8, without entities of its own, in {name}. Received: "
+            f"{error!r}. Fix it, or get it again."
+        ) from error
+
+
+def _segment_text(element: Element) -> Iterator[str]:
+    yield element.text or ""
+    for child in element:
+        if _tag(child) not in _MARKUP:
+            yield from _segment_text(child)
+        elif child.get("type") in _BREAKS:
+            yield "\n"  # where words do not grow together
+        yield child.tail or ""
+
+
+def _segment(segments: list[tuple[str, str]], language: str, name: str, number: int) -> str:
+    """Returns the text of a language, "" where there is none."""
+    wanted = _code(language)
+    near = [each for each in segments if _code(each[0]) == wanted]
+    near = near or [each for each in segments if _code(each[0]).startswith(f"{wanted}-")]
+    if len({code for code, _ in near}) > 1:
+        raise UserError(
+            f"Expected one segment of {language} in <tu> {number} of {name}. Received: "
+            f"{', '.join(code for code, _ in near)}. Name one of them by --source_language or "
+            "--target_language."
+        )
+    return near[0][1] if near else ""
+
+
+def _tag(element: Element) -> str:
+    return element.tag.rpartition("}")[2]
+
+
+def _code(language: str) -> str:
+    return language.casefold().replace("_", "-")
 
 
 def _shown(row: Sequence[str]) -> str:
@@ -238,9 +320,10 @@ def _shown(row: Sequence[str]) -> str:
     return repr(text if len(text) <= _SHOWN else text[:_SHOWN] + "...")
 
 
-_READERS: dict[str, Callable[[str | os.PathLike, Sides], Iterator[Pair]]] = {
-    "tsv": _tsv_pairs,
-    "csv": _csv_pairs,
-    "json": _json_pairs,
-    "tmx": _tmx_pairs,
+# What reads which; .gz may stand behind all of them.
+READERS: dict[str, Reader] = {
+    **dict.fromkeys((".tsv", ".tab"), _tsv_pairs),
+    ".csv": _csv_pairs,
+    **dict.fromkeys((".jsonl", ".ndjson", ".json"), _json_pairs),
+    ".tmx": _tmx_pairs,
 }

@@ -12,7 +12,7 @@ import os
 import pathlib
 import random
 import tempfile
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from t2t_repro import __version__, progress
 from t2t_repro.corpora import raw_record, splits
@@ -51,18 +51,16 @@ def prepare(
         names = {split: names[split] for split in names if split != "test"}
     before = raw_record.read(folder)
     own = raw_record.own_files(folder, before, names)
-    _check_apart(corpora, folder, own)
     raw_files = [RawFile.of(path) for corpus in corpora for path in corpus.paths()]
     given = {name: value for name, value in dataclasses.asdict(request).items() if value}
     asked = {"seed": seed} | {
         name: shown(value) if isinstance(value, str) else value for name, value in given.items()
     }
     if before:
-        change = before.change(asked, raw_files)
-        if not change and own == set(before.files):
+        if (before.request, before.raw_files, set(before.files)) == (asked, raw_files, own):
             say(f"Keeping the raw text in {folder}, which was made of these files.")
             return
-        say(f"Making the raw text in {folder} again: {change or 'a file is missing'}.")
+        say(f"Making the raw text in {folder} again: the flags or the files are others.")
     with naming(folder), contextlib.ExitStack() as stack:
         work = _Work(stack, folder, request, corpora, names, seed, say)
         shares, left_out, files = work.make()
@@ -72,21 +70,6 @@ def prepare(
         record.write(folder)  # before the files get their names: what it lacks is the user's
     for line in _summary(record):
         say(line)
-
-
-def _check_apart(corpora: Sequence[Corpus], folder: pathlib.Path, own: Collection[str]) -> None:
-    """Refuses to read a file that would be replaced by what is made of it.
-
-    Raises:
-        UserError: naming it.
-    """
-    made = {os.path.realpath(folder / name) for name in own}
-    for path in (path for corpus in corpora for path in corpus.paths()):
-        if os.path.realpath(path) in made:
-            raise UserError(
-                f"Expected text that was not made in {folder}, where it would be replaced. "
-                f"Received: {path}. Name another --tmp_dir, or the files that it was made of."
-            )
 
 
 def _summary(record: Record) -> Iterator[str]:
@@ -158,8 +141,9 @@ class _Work:
 
     def make(self) -> tuple[list[Share], int, dict[str, Made]]:
         """Returns what the corpora gave, how many pairs were left out, and the files."""
-        spool = _Spool(self.stack, self.folder)
-        sample = splits.Sample(self._most_drawn(), self.seed)
+        request, spool = self.request, _Spool(self.stack, self.folder)
+        dev = 0 if request.dev_source else request.dev_size or splits.MOST_DEV
+        sample = splits.Sample(dev + (request.test_size or 0), self.seed)
         numbers = itertools.count()
 
         def keep(pair: Pair) -> None:
@@ -200,18 +184,8 @@ class _Work:
             counts.append(count)
         return counts
 
-    def _most_drawn(self) -> int:
-        """Returns how many pairs may have to be drawn."""
-        request = self.request
-        dev = 0 if request.dev_source else request.dev_size or splits.MOST_DEV
-        return dev + (request.test_size or 0)
-
-    def _given(self) -> list[Pair]:
-        """Returns the pairs of dev or test that files have, as they are read again later."""
-        held_out = (corpus for split in ("dev", "test") for corpus in self._of(split))
-        return list(itertools.chain.from_iterable(map(self.request.pairs_of, held_out)))
-
     def _draw(self, spool: _Spool, count: int, sample: splits.Sample) -> splits.Drawn:
+        """Returns the pairs for the splits that no files are named for."""
         request = self.request
         dev, test = request.dev_size or 0, request.test_size or 0
         if not dev and not request.dev_source:
@@ -222,15 +196,10 @@ class _Work:
             )
         if not dev + test:
             return splits.Drawn({}, {}, set())
-        if dev + test > splits.most_drawn(count):
-            raise UserError(
-                f"Expected at least as many pairs for training as for dev and test. Received: "
-                f"{count:,} pairs, and {dev + test:,} to draw. Lower --dev_size and --test_size, "
-                "or name files by --dev_source."
-            )
+        held_out = (corpus for split in ("dev", "test") for corpus in self._of(split))
+        given = list(itertools.chain.from_iterable(map(request.pairs_of, held_out)))
         pairs = progress.track(spool, "Looking for near duplicates", count, "pairs")
-        candidates = splits.apart(sample.drawn(), self._given())
-        drawn = splits.choose(pairs, candidates, dev, test)
+        drawn = splits.choose(pairs, splits.apart(sample.drawn(), given), dev, test)
         if len(drawn.dev) + len(drawn.test) < dev + test:
             raise UserError(
                 f"Expected {dev + test:,} pairs for dev and test with at most {splits.MANY} near "
@@ -261,8 +230,6 @@ class _Work:
                     text.add(pair)
                     written[-1] += 1
         next(pairs, None)  # ends the report
-        if not sum(written):
-            raise UserError("Expected pairs for training. Received: none are left.")
         files |= text.made()
         return _shares(corpora, kept, written)
 

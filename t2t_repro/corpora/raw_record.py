@@ -77,19 +77,6 @@ class Record:
         text = json.dumps(dataclasses.asdict(self), indent=1, ensure_ascii=False)
         write_text_atomic(folder / NAME, text + "\n")
 
-    def change(self, request: Mapping[str, Any], raw_files: list[RawFile]) -> str:
-        """Returns what is not as it was when the files were made; "": nothing."""
-        for name in dict.fromkeys([*self.request, *request]):
-            before, after = self.request.get(name), request.get(name)
-            if before != after:
-                flag = "random_seed" if name == "seed" else name
-                return f"--{flag} is {after}, and was {before}"
-        known = {file.path: file.sha256 for file in self.raw_files}
-        for file in raw_files:
-            if known.get(file.path) != file.sha256:
-                return f"{file.path} {'has changed since' if file.path in known else 'is new'}"
-        return "" if len(known) == len(raw_files) else "there are fewer files"
-
 
 def shown(path: str) -> str:
     """Returns a path as JSON can hold it: a byte that is no UTF-8 as \\xNN."""
@@ -112,10 +99,7 @@ def repeated(paths: Sequence[str]) -> float:
 
     That is by --train_weights; 1 where the files were not made here.
     """
-    try:
-        record = read(pathlib.Path(paths[0]).parent) if paths else None
-    except UserError:  # it only informs
-        record = None
+    record = read(pathlib.Path(paths[0]).parent) if paths else None
     shares = [share for share in record.shares if share.split == "train"] if record else []
     once = sum(min(share.pairs, share.written) for share in shares)
     written = sum(share.written for share in shares)

@@ -8,7 +8,7 @@ from typing import Any
 
 from t2t_repro.corpora import formats
 from t2t_repro.corpora.cleaner_en_xx import Pair
-from t2t_repro.corpora.formats import Sides, kind_of
+from t2t_repro.corpora.formats import Sides
 from t2t_repro.errors import UserError, unset
 from t2t_repro.fields import flag, flags_of
 
@@ -88,9 +88,9 @@ class RawText:
         return cls(**{name: options[name] for name in options if name in mine}), rest
 
     def __post_init__(self) -> None:
-        given = {n: v for n in flags_of(type(self)) if (v := getattr(self, n)) is not None}
-        for name, value in given.items():
-            if value == "":
+        given = [name for name in flags_of(type(self)) if getattr(self, name) is not None]
+        for name in given:
+            if getattr(self, name) == "":
                 raise unset(self.flag_of(name))
             split, _, what = name.partition("_")
             needed = f"{split}_source" if what == "target" and split in SPLITS else "train_source"
@@ -124,84 +124,66 @@ class RawText:
             UserError: if the flags do not say it.
         """
         languages = columns = None
-        if self.source_language is not None and self.target_language is not None:
+        if self.source_language and self.target_language:
             languages = (self.source_language, self.target_language)
-        if self.columns is not None:
-            names = [name.strip() for name in self.columns.split(",")]
-            if len(names) != 2 or len({name.isdecimal() for name in names}) != 1:
+        if self.columns:
+            source, _, target = (name.strip() for name in self.columns.partition(","))
+            columns = (source, target)
+            if not target or source.isdecimal() != target.isdecimal():
                 raise UserError(
                     "Expected --columns to be the numbers or the names of two columns, such as 1,2 "
                     f"or en,de. Received: {self.columns!r}."
                 )
-            columns = (names[0], names[1])
         return Sides(languages, columns)
 
     def corpora(self) -> list[Corpus]:
         """Returns the corpora of all splits, in the order of the flags.
 
         Raises:
-            UserError: on files that are not there, have no partner, or are named twice.
+            UserError: on files that are not there, or have no partner.
         """
         found = [corpus for split in SPLITS for corpus in self._of_split(split)]
-        seen: set[str] = set()
-        for path in itertools.chain.from_iterable(corpus.paths() for corpus in found):
-            if os.path.realpath(path) in seen:
-                raise UserError(
-                    f"Expected each file once. Received: {path} twice. Leave one out; "
-                    "--train_weights takes a corpus more often."
-                )
-            seen.add(os.path.realpath(path))
         for corpus in found:
-            kind_of(corpus.source, corpus.target)
+            formats.reader_of(corpus.source, corpus.target)
         return found
 
-    def pairs(self, split: str, last: dict[str, int] | None = None) -> Iterator[Pair]:
+    def pairs(self, split: str) -> Iterator[Pair]:
         """Returns the pairs of a split's files, one corpus after the other, each once.
-
-        Args:
-            split: which.
-            last: gets {file of the source: number of its last pair, of all from 1} as they are
-                read.
 
         Raises:
             UserError: as `corpora`, and on text that cannot be read.
         """
         corpora = [corpus for corpus in self.corpora() if corpus.split == split]
-
-        def read() -> Iterator[Pair]:
-            number = 0
-            for corpus in corpora:
-                for pair in self.pairs_of(corpus):
-                    number += 1
-                    yield pair
-                if last is not None:
-                    last[corpus.source] = number
-
-        return read()
+        return itertools.chain.from_iterable(map(self.pairs_of, corpora))
 
     def pairs_of(self, corpus: Corpus) -> Iterator[Pair]:
         """Returns the pairs of a corpus."""
         return formats.pairs(corpus.source, corpus.target, self.sides())
 
     def _of_split(self, split: str) -> Iterator[Corpus]:
-        names = getattr(self, f"{split}_source"), getattr(self, f"{split}_target")
-        if not names[0]:
-            return
-        sources = [_file(self.flag_of(f"{split}_source"), name) for name in names[0].split(",")]
-        targets: list[str | None] = [None] * len(sources)
-        if names[1]:
-            target_flag = self.flag_of(f"{split}_target")
-            targets = [
-                _file(target_flag, name) if name.strip() else None for name in names[1].split(",")
-            ]
-        if len(sources) != len(targets):
+        sources, targets = self._files(f"{split}_source"), self._files(f"{split}_target")
+        targets = targets or [""] * len(sources)
+        if "" in sources or len(sources) != len(targets):
             raise UserError(
                 f"Expected as many files in --{split}_source as in --{split}_target. Received: "
                 f"{len(sources)} and {len(targets)}."
             )
         weights = self._weights(len(sources)) if split == "train" else [1.0] * len(sources)
         for source, target, weight in zip(sources, targets, weights, strict=True):
-            yield Corpus(split, source, target, weight)
+            yield Corpus(split, source, target or None, weight)
+
+    def _files(self, name: str) -> list[str]:
+        """Returns the files of a flag, "" where it leaves one out."""
+        paths = [
+            os.path.expanduser(path.strip()) for path in (getattr(self, name) or "").split(",")
+        ]
+        for path in filter(None, paths):
+            if not os.path.isfile(path):  # a pipe neither: it is read more than once
+                raise UserError(
+                    f"Expected {self.flag_of(name)} to be files. Received: {path!r}. Correct the "
+                    "path."
+                )
+        return paths if any(paths) else []
 
     def _weights(self, count: int) -> list[float]:
         if not self.train_weights:
@@ -216,10 +198,3 @@ class RawText:
                 f"each of {self.flag_of('train_source')}. Received: {self.train_weights!r}."
             )
         return weights
-
-
-def _file(name: str, path: str) -> str:
-    path = os.path.expanduser(path.strip())
-    if not os.path.isfile(path):  # a pipe neither: it is read more than once
-        raise UserError(f"Expected {name} to be files. Received: {path!r}. Correct the path.")
-    return path

@@ -2,18 +2,26 @@
 
 import dataclasses
 import fnmatch
+import lzma
 import os
 import pathlib
+import posixpath
 import shutil
 import tarfile
+import tempfile
+import zipfile
+import zlib
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from t2t_repro.corpora import archives, downloads
+from t2t_repro import progress
+from t2t_repro.corpora import downloads
 from t2t_repro.errors import UserError
-from t2t_repro.files import writing
+from t2t_repro.files import INCOMPLETE, writing
 from t2t_repro.text import raw
 
+ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz", ".zip")
+_BROKEN = (tarfile.TarError, zipfile.BadZipFile, EOFError, zlib.error, lzma.LZMAError)
 # The published checksums, by URL: those that tensorflow-datasets 4.9 has (url_checksums/).
 SHA256 = {
     "http://www.statmt.org/wmt13/training-parallel-commoncrawl.tgz": (
@@ -73,29 +81,27 @@ def missing_archives(tmp_dir: str, datasets: Iterable[Any]) -> list[RawFile]:
         datasets: as `parallel.compile_data` takes them.
     """
     found = {}
-    for url, (kind, *rest) in datasets:
-        if kind == "tsv":
-            files = rest[-1:]
-            unpacked = any(pathlib.Path(tmp_dir).glob(files[0]))
-        else:
-            files = rest if kind == "tmx" else [kind, *rest]
-            unpacked = all(_find(tmp_dir, name) for name in files)
+    for url, files in datasets:
+        names, there = _unpacked(tmp_dir, files)
         name = os.path.basename(url)
-        if not unpacked and not (name and pathlib.Path(tmp_dir, name).exists()):
-            name = name or ", ".join(files)
+        if len(there) < len(names) and not (name and pathlib.Path(tmp_dir, name).exists()):
+            name = name or ", ".join(names)
             found[name] = RawFile(name, url if "://" in url else "", BYTES.get(url, 0))
     return list(found.values())
 
 
 def files_there(tmp_dir: str, datasets: Iterable[Any]) -> list[pathlib.Path]:
     """Returns those of the files that lie in the folder, unpacked; as `missing_archives`."""
-    found: list[pathlib.Path | None] = []
-    for _, (kind, *rest) in datasets:
-        if kind == "tsv":
-            found += pathlib.Path(tmp_dir).glob(rest[-1])
-        else:
-            found += [_find(tmp_dir, name) for name in (rest if kind == "tmx" else [kind, *rest])]
-    return [path for path in found if path]
+    return [path for _, files in datasets for path in _unpacked(tmp_dir, files)[1]]
+
+
+def _unpacked(tmp_dir: str, files: Sequence[Any]) -> tuple[Sequence[str], list[pathlib.Path]]:
+    """Returns the names of a dataset's files, or their pattern, and those that lie there."""
+    kind, *rest = files
+    if kind == "tsv":
+        return rest[-1:], sorted(pathlib.Path(tmp_dir).glob(rest[-1]))
+    names = rest if kind == "tmx" else files
+    return names, [path for name in names if (path := _find(tmp_dir, name))]
 
 
 def maybe_download(directory: str | os.PathLike, filename: str, uri: str) -> str:
@@ -142,8 +148,7 @@ def corpus_files(
     missing = {name for name in names if _find(tmp_dir, name) is None}
     if missing:
         _unpack(tmp_dir, url, archive or os.path.basename(url), missing.__contains__)
-    paths = [_find(tmp_dir, name) for name in names]
-    return [path or raw.required(tmp_dir, name) for path, name in zip(paths, names, strict=True)]
+    return [_find(tmp_dir, name) or raw.required(tmp_dir, name) for name in names]
 
 
 def _find(tmp_dir: str, name: str) -> pathlib.Path | None:
@@ -172,9 +177,65 @@ def _unpack(tmp_dir: str, url: str, name: str, wanted: Callable[[str], bool]) ->
         maybe_download(tmp_dir, name, url)
     if not path.is_file() or wanted(name):
         return
-    if archives.is_archive(path) or tarfile.is_tarfile(path):
-        downloads.verify(path, SHA256.get(url))
-        archives.extract(path, tmp_dir, wanted)
+    if path.name.endswith(ARCHIVES) or tarfile.is_tarfile(path):
+        extract(path, tmp_dir, wanted)
+
+
+def extract(
+    path: str | os.PathLike, folder: str | os.PathLike, wanted: Callable[[str], bool]
+) -> list[str]:
+    """Writes the wanted files of an archive into `folder`, and returns their names.
+
+    The files appear under their names when the whole archive has been read and its checksum is
+    right, so that a broken archive, or a kill, leaves none that a later run could take for whole.
+
+    Args:
+        path: the archive.
+        folder: each file's name is relative to it.
+        wanted: told a name such as "dev/newstest2013.en", says whether to write that file.
+
+    Raises:
+        UserError: if the archive is broken, or a wanted file would lie outside `folder`.
+    """
+    path, folder = pathlib.Path(path), pathlib.Path(folder)
+    with tempfile.TemporaryDirectory(suffix=INCOMPLETE, dir=folder) as unfinished:
+        try:
+            (_unzip if path.suffix == ".zip" else _untar)(path, unfinished, wanted)
+        except (*_BROKEN, OSError) as error:
+            if isinstance(error, OSError) and error.errno is not None:
+                raise
+            raise UserError(
+                f"Expected {path} to be a whole archive, whose files belong into one folder. "
+                f"Received: {error}. Delete it and try again."
+            ) from error
+        files = [file for file in sorted(pathlib.Path(unfinished).rglob("*")) if file.is_file()]
+        names = [file.relative_to(unfinished).as_posix() for file in files]
+        for name, file in zip(names, files, strict=True):
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            os.replace(file, folder / name)
+    return names
+
+
+def _unzip(path: pathlib.Path, folder: str, wanted: Callable[[str], bool]) -> None:
+    with zipfile.ZipFile(path) as archive:
+        every = [info for info in archive.infolist() if not info.is_dir()]
+        for info in progress.track(every, f"Reading {path}", len(every), "files"):
+            if wanted(posixpath.normpath(info.filename)):
+                archive.extract(info, folder)  # which writes nothing outside
+
+
+def _untar(path: pathlib.Path, folder: str, wanted: Callable[[str], bool]) -> None:
+    size = path.stat().st_size
+    with open(path, "rb") as packed, progress.report(f"Reading {path}", size) as advance:
+        with tarfile.open(fileobj=packed) as archive:
+            seen = 0
+            for info in archive:
+                if info.isreg() and wanted(posixpath.normpath(info.name)):
+                    archive.extract(info, folder, filter="data")
+                advance(packed.tell() - seen)
+                seen = packed.tell()
+            while archive.fileobj.read(1 << 20):  # to the checksum at the end
+                pass
 
 
 def present(path: str | os.PathLike) -> pathlib.Path:

@@ -63,26 +63,22 @@ def names(folder):
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_a_file_appears_when_it_is_whole_with_a_record(tmp_path, server, capsys):
+def test_a_file_appears_when_it_is_whole(tmp_path, server):
     path = tmp_path / "new" / "file.gz"
     downloads.download(server.url, path, DIGEST)
-    assert path.read_bytes() == CONTENT
-    assert names(path.parent) == ["file.gz", "file.gz.download.json"]
-    record = json.loads((path.parent / "file.gz.download.json").read_text())
-    assert record == {"url": server.url, "bytes": len(CONTENT), "sha256": DIGEST}
-    assert f"Downloading {server.url} to {path.parent}" in capsys.readouterr().err
+    assert path.read_bytes() == CONTENT and names(path.parent) == ["file.gz"]
 
 
 def test_a_download_goes_on_where_it_stopped(tmp_path, server):
     path = tmp_path / "file.gz"
     server.stop_after = 300_007
-    with pytest.raises(UserError, match=f"{server.url} .*{path}.* 300,007 .*{tmp_path} as file.gz"):
+    with pytest.raises(UserError, match=f"{server.url} .*{path}"):
         downloads.download(server.url, path)
     assert not path.exists()
     server.stop_after = None
     downloads.download(server.url, path, DIGEST)
     assert path.read_bytes() == CONTENT and server.ranges_asked == [None, "bytes=300007-"]
-    assert names(tmp_path) == ["file.gz", "file.gz.download.json"]
+    assert names(tmp_path) == ["file.gz"]
 
 
 @pytest.mark.parametrize("headers", [{"ETag": '"2"'}, {}, {"ETag": 'W/"1"'}])
@@ -92,7 +88,7 @@ def test_a_part_of_another_file_is_not_gone_on_from(tmp_path, server, headers):
     if not headers.get("ETag") == '"2"':
         server.headers_sent = headers
     server.content, server.stop_after = b"old" * 1000, 100
-    with pytest.raises(UserError, match="100"):
+    with pytest.raises(UserError):
         downloads.download(server.url, path)
     server.content, server.stop_after, server.headers_sent = CONTENT, None, headers
     downloads.download(server.url, path, DIGEST)
@@ -110,43 +106,17 @@ def test_a_part_that_is_all_or_more_than_all(tmp_path, server, extra):
     assert path.read_bytes() == CONTENT and len(server.ranges_asked) == 2
 
 
-def test_a_wrong_checksum_is_refused_and_nothing_kept(tmp_path, server):
-    with pytest.raises(UserError, match=f"{server.url} .*abc.*{DIGEST}"):
-        downloads.download(server.url, tmp_path / "file.gz", "abc")
+@pytest.mark.parametrize("digest, kind", [("abc", "text/plain"), (None, "text/html; charset=x")])
+def test_what_is_not_the_file_is_refused_and_nothing_kept(tmp_path, server, digest, kind):
+    server.headers_sent = {"Content-Type": kind}
+    with pytest.raises(UserError, match=server.url):
+        downloads.download(server.url, tmp_path / "file.gz", digest)
     assert names(tmp_path) == []
 
 
-def test_a_web_page_is_not_the_file(tmp_path, server):
-    server.headers_sent = {"Content-Type": "text/html; charset=utf-8"}
-    with pytest.raises(UserError, match="file.gz"):
-        downloads.download(server.url, tmp_path / "file.gz")
-    assert names(tmp_path) == []
-
-
-def test_without_a_server_the_error_names_url_file_and_folder(tmp_path, monkeypatch):
+def test_without_a_server_the_error_names_url_and_file(tmp_path, monkeypatch):
     monkeypatch.setenv("no_proxy", "*")
     url, path = "http://127.0.0.1:1/f.tgz", tmp_path / "f.tgz"
-    with pytest.raises(UserError, match=f"{url} .*{path}.*{tmp_path} as"):
+    with pytest.raises(UserError, match=f"{url} .*{path}"):
         downloads.download(url, path)
     assert names(tmp_path) == []
-
-
-def test_a_file_that_has_changed_since_is_refused(tmp_path, server):
-    path = tmp_path / "file.gz"
-    downloads.download(server.url, path)
-    downloads.verify(path)
-    path.write_bytes(CONTENT[:-1])
-    with pytest.raises(UserError, match=f"{path} .*{DIGEST}.*file.gz.download.json"):
-        downloads.verify(path)
-
-
-def test_a_file_put_there_by_hand_is_used_with_a_warning(tmp_path, capsys):
-    path = tmp_path / "file.gz"
-    path.write_bytes(CONTENT)
-    downloads.verify(path)
-    downloads.verify(path, DIGEST)
-    assert capsys.readouterr().err == ""
-    downloads.verify(path, "abc")
-    assert "abc" in capsys.readouterr().err
-    (tmp_path / "file.gz.download.json").write_text("broken")
-    downloads.verify(path)

@@ -94,10 +94,10 @@ def test_reads_two_files_and_keeps_empty_sides(tmp_path):
         ("a.csv", f"source,target\na,{'b' * 131073}\n", (), "131072"),
         ("a.csv", 'source,target\na,"b\nc,d\n', (), "line 2"),
         ("a.jsonl", '{"source": "a"}\n', (), "line 1 of .*--columns"),
-        ("a.jsonl", lines({"translation": {"en": "a", "de": "b"}}), (), "en, de"),
-        ("a.jsonl", '{"source": "a", "target": 7}\n', (), "target .*line 1.* 7"),
+        ("a.jsonl", lines({"translation": {"en": "a", "de": "b"}}), (), "--source_language"),
+        ("a.jsonl", '{"source": "a", "target": 7}\n', (), "target .*line 1 "),
         ("a.jsonl", '{"source": "a"\n', (), "line 1 of .*a.jsonl"),
-        ("a.jsonl", '[\n{"source": "a"}]\n', (), "jq -c"),
+        ("a.jsonl", '[\n{"source": "a"}]\n', (), "a.jsonl"),
         ("a.jsonl", '{"source": "a\\u0000", "target": "b"}\n', (), "NUL .*line 1"),
         ("a.tsv", "a\tb\nc\0\td\n", (), "a.tsv.* NUL .*line 2"),
         ("a.tsv", TSV.encode("utf-16"), (), "UTF-16"),
@@ -122,3 +122,71 @@ def test_a_broken_gzip_is_named(tmp_path):
     path.write_bytes(gzip.compress(b"text\n" * 999)[:-9])
     with pytest.raises(UserError, match="b.gz"):
         read(path, target=write(tmp_path / "c", "a\n" * 999))
+
+
+TMX = """<?xml version="1.0" encoding="{encoding}"?>
+<!DOCTYPE tmx SYSTEM "tmx14.dtd">
+<tmx version="1.4"><header srclang="en-US" segtype="sentence"/><body>
+<tu><note>x</note>
+  <tuv xml:lang="de-DE"><seg>Ein <bpt i="1">&lt;b&gt;</bpt>Hund<ept i="1">&lt;/b&gt;</ept> &amp;
+    ein <hi>Ä</hi></seg></tuv>
+  <tuv xml:lang="EN_us"><seg>A dog<ph>{{1}}<sub>no</sub></ph></seg></tuv>
+  <tuv xml:lang="fr"><seg>Un chien</seg></tuv>
+</tu>
+<tu><tuv lang="en-US"><seg>Alone</seg></tuv></tu>
+<tu><tuv lang="en-US"><seg>Two&nbsp;cats</seg></tuv><tuv lang="de-DE"><seg>Katzen</seg></tuv></tu>
+</body></tmx>
+"""
+TMX_PAIRS = [("A dog", "Ein Hund & ein Ä"), ("Two\u00a0cats", "Katzen")]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+def test_reads_tmx(tmp_path, encoding, capsys):
+    text = TMX.format(encoding=encoding)
+    assert read(write(tmp_path / "a.tmx", text, encoding), GERMAN) == TMX_PAIRS
+    assert "de-DE, en-US, EN_us, fr" in capsys.readouterr().err
+    turned = read(write(tmp_path / "a.tmx.gz", text, encoding), Sides(("de-de", "en-us")))
+    assert turned == [(target, source) for source, target in TMX_PAIRS]
+
+
+BROKEN_LINES = """<tmx><tu>
+<tuv xml:lang="en"><seg>one<ph type="lb"/>two <ph type="lb"/>three<ph/>fold<ph type="lb"/></seg>
+</tuv>
+<tuv xml:lang="de"><seg>eins<ph type="lb">{1}</ph> zwei</seg></tuv></tu></tmx>"""
+
+
+def test_words_do_not_grow_together_where_a_line_ends(tmp_path):
+    assert read(write(tmp_path / "a.tmx", BROKEN_LINES), GERMAN) == [
+        ("one two threefold", "eins zwei")
+    ]
+
+
+def test_a_long_file_is_read_unit_by_unit(tmp_path):
+    unit = '<tu><tuv lang="en"><seg>{}</seg></tuv><tuv lang="de"><seg>x</seg></tuv></tu>'
+    text = "<tmx><body>" + "\n".join(map(unit.format, range(9999))) + "</body></tmx>"
+    pairs = read(write(tmp_path / "a.tmx", text), GERMAN)
+    assert pairs == [(str(number), "x") for number in range(9999)]
+
+
+BOMB = '<!DOCTYPE t [<!ENTITY a "b"><!ENTITY c "&a;&a;">]>\n<tmx><tu>&c;</tu></tmx>'
+FULL = TMX.format(encoding="utf-8")
+TWO = "".join(f'<tuv lang="{c}"><seg>{c}</seg></tuv>' for c in ("de", "en-GB", "en-US"))
+
+
+@pytest.mark.parametrize(
+    "text, sides, message",
+    [
+        ("<tmx>\n<tu></tmx>", GERMAN, "a.tmx.*line 2"),
+        (FULL[:-20], GERMAN, "a.tmx.*line"),
+        ('<?xml version="1.0" encoding="no"?><tmx/>', GERMAN, "a.tmx"),
+        ('<?xml version="1.0" encoding="big5"?><tmx/>', GERMAN, "a.tmx"),
+        (BOMB, GERMAN, "a.tmx.*EntitiesForbidden"),
+        (FULL, Sides(), "--source_language .*a.tmx.*de-DE, EN_us, fr"),
+        (FULL, Sides(("en", "pl")), "a.tmx.*de-DE, en-US.*--source_language"),
+        ("<html/>", GERMAN, "a.tmx"),
+        (f"<tmx><tu>{TWO}</tu></tmx>", GERMAN, "en-GB, en-US"),
+    ],
+)
+def test_tmx_that_cannot_be_read_is_named(tmp_path, text, sides, message):
+    with pytest.raises(UserError, match=message):
+        read(write(tmp_path / "a.tmx", text), sides)
