@@ -502,8 +502,7 @@ class Text2TextProblem(Problem):
     def _read_vocabulary(self, data_dir: str):
         command = self.datagen_command(data_dir)
         name = "".join(Text2TextProblem.vocab_files(self, data_dir)[:1])
-        names = name, self.oov_token, self.name
-        return vocabulary_file.read(self.vocab_type, data_dir, *names, command)
+        return vocabulary_file.read(self.vocab_type, data_dir, name, self.oov_token, command)
 
 
 def check_text(problem: Problem, what: str) -> None:

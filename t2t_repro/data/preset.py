@@ -14,7 +14,7 @@ from t2t_repro.data.needs import size_text
 from t2t_repro.data.text_size import TextSize
 from t2t_repro.fields import parse_overrides
 from t2t_repro.problem import Problem, Text2TextProblem, VocabType
-from t2t_repro.text import own_vocabulary
+from t2t_repro.text import vocabulary_file
 
 SMALL, REGULARIZED, BIDIRECTIONAL, COOLDOWN, MEDIUM, LARGE = (
     f"transformer_own_text_{which}"
@@ -222,7 +222,7 @@ def of_separate_tables(
     """
     where = os.fspath(data_dir)
     if vocabularies:
-        apart = own_vocabulary.are_of_one_size(vocabularies)
+        apart = vocabulary_file.are_of_one_size(vocabularies)
     else:
         sizes = problem.inputs_vocab_size, problem.targets_vocab_size
         apart = problem.are_vocabularies_separate(where) and sizes[0](where) == sizes[1](where)

@@ -37,7 +37,7 @@ from t2t_repro.layers.embedding import (
 from t2t_repro.models.transformer import Transformer
 from t2t_repro.runs import TrainedRun
 from t2t_repro.text.encoders import EOS, EOS_ID, PAD
-from t2t_repro.text.token_names import tokens_of, without_blanks
+from t2t_repro.text.transfer import tokens_of, without_blanks
 
 USE = "t2t-decoder --engine=ctranslate2 --engine_dir={path} decodes with it."
 POSITIONS = 2048  # rows of the written position table, where the model computes its positions

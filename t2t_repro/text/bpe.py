@@ -11,7 +11,6 @@ import os
 import struct
 from collections.abc import Iterable
 
-from t2t_repro.errors import UserError
 from t2t_repro.files import writing
 from t2t_repro.text.sentence_piece import package
 
@@ -31,30 +30,25 @@ def learn(path: str | os.PathLike, texts: Iterable[str], merges: int) -> int:
         merges: how many there may be; a short text has fewer.
 
     Raises:
-        UserError: if the package sentencepiece is not installed, or there is no text.
+        UserError: if the package sentencepiece is not installed.
     """
     sentencepiece = package(f"which learns {os.fspath(path)}")
     learnt = io.BytesIO()
-    try:
-        sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=iter(texts),
-            model_writer=learnt,
-            model_type="bpe",
-            vocab_size=merges + _BYTES + _CHARACTERS,
-            hard_vocab_limit=False,
-            character_coverage=_COVERAGE,
-            treat_whitespace_as_suffix=True,
-            normalization_rule_name="identity",
-            byte_fallback=True,
-            max_sentence_length=2**20,
-            bos_id=-1,
-            eos_id=-1,
-            minloglevel=2,
-        )
-    except RuntimeError as error:
-        raise UserError(
-            f"Expected text to learn byte pairs of. Received: none, for {os.fspath(path)}: {error}."
-        ) from error
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(texts),
+        model_writer=learnt,
+        model_type="bpe",
+        vocab_size=merges + _BYTES + _CHARACTERS,
+        hard_vocab_limit=False,
+        character_coverage=_COVERAGE,
+        treat_whitespace_as_suffix=True,
+        normalization_rule_name="identity",
+        byte_fallback=True,
+        max_sentence_length=2**20,
+        bos_id=-1,
+        eos_id=-1,
+        minloglevel=2,
+    )
     processor = sentencepiece.SentencePieceProcessor(model_proto=learnt.getvalue())
     numbers = range(processor.GetPieceSize())
     own = [i for i in numbers if not (processor.IsByte(i) or processor.IsUnknown(i))]

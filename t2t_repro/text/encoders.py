@@ -110,11 +110,6 @@ class TokenTextEncoder(TextEncoder):
             check_unique(tokens, "vocab_list")
             self._tokens = [*RESERVED_TOKENS, *tokens]
         self._ids = {token: i for i, token in enumerate(self._tokens)}
-        if replace_oov is not None and replace_oov not in self._ids:
-            raise UserError(
-                f"Expected replace_oov to be in the vocabulary of {len(self._tokens)} tokens. "
-                f"Received: {replace_oov!r}."
-            )
 
     @property
     def vocab_size(self) -> int:
@@ -124,13 +119,7 @@ class TokenTextEncoder(TextEncoder):
         tokens = text.split()
         if self._replace_oov is not None:
             tokens = [t if t in self._ids else self._replace_oov for t in tokens]
-        try:
-            ids = [self._ids[token] for token in tokens]
-        except KeyError as error:
-            raise UserError(
-                f"Expected tokens of the vocabulary. Received: {error.args[0]!r} in {text!r}. "
-                "Add it to the vocabulary, or name a token to use instead as replace_oov."
-            ) from None
+        ids = [self._ids[token] for token in tokens]
         return ids[::-1] if self._reverse else ids
 
     def decode_list(self, ids: Iterable[int]) -> list[str]:
@@ -151,11 +140,6 @@ def read_vocabulary(path: str | os.PathLike[str]) -> list[str]:
             "Make it with t2t-datagen, or correct --data_dir."
         )
     lines = list(raw.lines(path))
-    if not lines:
-        raise UserError(
-            f"Expected one subtoken or token on each line. Received: {os.fspath(path)}, which is "
-            "empty. Remove it and make it again with t2t-datagen."
-        )
     check_unique(lines, os.fspath(path))
     return lines
 

@@ -4,6 +4,7 @@ import codecs
 import contextlib
 import functools
 import gzip
+import itertools
 import os
 import pathlib
 import re
@@ -134,31 +135,21 @@ def joined(text: str) -> str:
     return " ".join(filter(None, map(str.strip, _BREAKS.split(text))))
 
 
-def stripped_lines(
-    path: str | os.PathLike,
-    *,
-    may_be_blank: bool = False,
-    read: Callable[[str | os.PathLike], Iterable[str]] = lines,
-) -> Iterator[str]:
+def stripped_lines(path: str | os.PathLike) -> Iterator[str]:
     """Yields a file's lines as T2T reads samples: stripped. Empty lines are kept.
-
-    Args:
-        path: the file.
-        may_be_blank: accept empty lines alone, which is what a model writes that has not learned.
-        read: yields the samples of the file.
 
     Raises:
         UserError: as `lines` does, or if the file has no line, or empty ones alone.
     """
-    return (line.strip() for line in _checked(path, may_be_blank, read))
+    return (line.strip() for line in _checked(path))
 
 
 def _checked(
     path: str | os.PathLike,
-    may_be_blank: bool,
+    may_be_blank: bool = False,
     read: Callable[[str | os.PathLike], Iterable[str]] = lines,
 ) -> Iterator[str]:
-    """Yields a file's lines as they are; see `stripped_lines`."""
+    """Yields a file's lines as they are; `may_be_blank`: they may all be empty."""
     count, any_text = 0, False
     for line in read(path):
         count, any_text = count + 1, any_text or not (not line or line.isspace())
@@ -182,7 +173,7 @@ def parallel_lines(
 
     Args:
         inputs_path, targets_path: the files.
-        may_be_blank: see `stripped_lines`.
+        may_be_blank: accept empty lines alone, which is what a model writes that has not learned.
         strip: leave out the blanks at both ends of a line.
         read_inputs: yields the samples of `inputs_path`.
 
@@ -192,26 +183,18 @@ def parallel_lines(
     """
     sources = _checked(inputs_path, may_be_blank, read_inputs)
     targets = _checked(targets_path, may_be_blank)
-    count = 0
-    while True:
-        source, target = next(sources, None), next(targets, None)
+    for number, (source, target) in enumerate(itertools.zip_longest(sources, targets), start=1):
         if source is None or target is None:
-            break
-        count += 1
+            path, rest = (inputs_path, sources) if target is None else (targets_path, targets)
+            raise UserError(
+                f"Expected as many lines in {os.fspath(inputs_path)} as in "
+                f"{os.fspath(targets_path)}. Received: {number + sum(1 for _ in rest)} lines in "
+                f"{os.fspath(path)}, {number - 1} in the other. The first without a partner: "
+                f"{(source or target or '')[:60]!r}."
+            )
         if strip:
             source, target = source.strip(), target.strip()
         yield {"inputs": source, "targets": target}
-    if source is None and target is None:
-        return
-    longer, rest = (inputs_path, sources) if target is None else (targets_path, targets)
-    shorter = targets_path if target is None else inputs_path
-    total = count + 1 + sum(1 for _ in rest)
-    first = (source if target is None else target) or ""
-    raise UserError(
-        f"Expected as many lines in {os.fspath(inputs_path)} as in {os.fspath(targets_path)}. "
-        f"Received: {os.fspath(longer)} has {total} lines, {os.fspath(shorter)} has {count}. The "
-        f"first line without a partner is line {count + 1} of {os.fspath(longer)}: {first[:60]!r}."
-    )
 
 
 def count_parallel_lines(inputs_path: str | os.PathLike, targets_path: str | os.PathLike) -> int:

@@ -1,13 +1,21 @@
-"""From one vocabulary to another: which ids of a parent's each id of a new vocabulary is made of.
+"""The pieces of a vocabulary: their names, and of which ids of a parent's each is made.
 
 A piece that both have is the parent's. One that is new is cut into the parent's pieces, as the
 parent would have read it; the mean of their rows is where its own row begins (Gee et al. 2022,
 "Fast Vocabulary Transfer for Language Model Compression").
 """
 
-from t2t_repro.text.encoders import NUM_RESERVED_TOKENS, TextEncoder
+from t2t_repro.text.encoders import (
+    NUM_RESERVED_TOKENS,
+    RESERVED_TOKENS,
+    TextEncoder,
+    TokenTextEncoder,
+)
 from t2t_repro.text.escaping import escape_character
+from t2t_repro.text.sentence_piece import SentencePieceEncoder
 from t2t_repro.text.subword import SubwordTextEncoder
+
+_ESCAPED = str.maketrans({" ": "\\32;", "\t": "\\9;"})  # as T2T escapes what no alphabet has
 
 
 def pieces_of(encoder: TextEncoder) -> list[str]:
@@ -47,3 +55,28 @@ def _cut(piece: str, ids: dict[str, int], longest: int, escapes: bool) -> list[i
             found += _cut(escape_character(piece[start]), ids, longest, escapes=False)
         start = max(end, start + 1)
     return found
+
+
+def tokens_of(encoder: TextEncoder, vocab_size: int) -> list[str]:
+    """Returns a name for each id: the subtoken or token where there is one, each name once.
+
+    Args:
+        encoder: a TextEncoder.
+        vocab_size: the rows of the model's table, which may be more than the encoder has ids.
+    """
+    names = list(RESERVED_TOKENS)
+    known = isinstance(encoder, SubwordTextEncoder | SentencePieceEncoder | TokenTextEncoder)
+    texts = pieces_of(encoder) if known else ()
+    seen = set(names)
+    for i in range(NUM_RESERVED_TOKENS, vocab_size):
+        name = without_blanks(texts[i]) if i < len(texts) else ""
+        if not name or name in seen or "\n" in name or name.startswith("<id_"):
+            name = f"<id_{i}>"  # also of what is spelled like the name of another id
+        seen.add(name)
+        names.append(name)
+    return names
+
+
+def without_blanks(text: str) -> str:
+    """Returns a subtoken with its blanks escaped."""
+    return text.translate(_ESCAPED)

@@ -1,31 +1,11 @@
-"""Vocabulary files: from which lines one is built, how often each token occurs, and its encoder."""
+"""What a vocabulary is built from: some lines of files, and how often each token occurs."""
 
-import functools
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
 from t2t_repro.text import raw, tokenizer
-from t2t_repro.text.encoders import TextEncoder
 
 FILE_BYTE_BUDGET = 1e6
-
-
-def encoder_of(kind: Callable[..., TextEncoder], path: str, **options: str | None) -> TextEncoder:
-    """Returns the encoder of a vocabulary file, which a process parses once while it stays as is.
-
-    Args:
-        kind: the encoder's class.
-        path: the file.
-        options: what the class takes besides.
-    """
-    status = os.stat(path)
-    return _unchanged(kind, path, status.st_size, status.st_mtime_ns, **options)
-
-
-@functools.lru_cache(maxsize=16)
-def _unchanged(kind, path: str, size: int, modified: int, **options) -> TextEncoder:
-    del size, modified  # part of the cache's key
-    return kind(path, **options)
 
 
 def count_tokens(lines: Iterable[str]) -> dict[str, int]:

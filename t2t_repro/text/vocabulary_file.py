@@ -1,13 +1,19 @@
-"""Vocabulary files by kind: which encoder reads each."""
+"""Vocabulary files by kind: which encoder reads each.
 
+A user gives files of his own: tensor2tensor's subwords or SentencePiece models, one for both sides
+or one a side. A copy lies in the data directory and in the run; its name tells which it is.
+"""
+
+import functools
 import os
 import pathlib
+from collections.abc import Callable, Mapping
 
 from t2t_repro.errors import UserError
+from t2t_repro.files import writing
 from t2t_repro.text.encoders import ByteTextEncoder, TextEncoder, TokenTextEncoder
 from t2t_repro.text.sentence_piece import SentencePieceEncoder
 from t2t_repro.text.subword import SubwordTextEncoder
-from t2t_repro.text.vocabulary import encoder_of
 
 
 class VocabType:
@@ -19,6 +25,16 @@ class VocabType:
     SENTENCE_PIECE = "model"
 
 
+ENCODERS: dict[str, Callable[..., TextEncoder]] = {
+    VocabType.SUBWORD: SubwordTextEncoder,
+    VocabType.SENTENCE_PIECE: SentencePieceEncoder,
+    VocabType.TOKEN: TokenTextEncoder,
+}
+
+SIDES = ("inputs", "targets")
+_OWN_KINDS = (VocabType.SUBWORD, VocabType.SENTENCE_PIECE)
+
+
 def sized(path: pathlib.Path) -> list[pathlib.Path]:
     """Returns the files there that differ from "vocab.NAME.SIZE.KIND" in the size alone."""
     stem, _, kind = path.name.rsplit(".", 2)
@@ -26,7 +42,7 @@ def sized(path: pathlib.Path) -> list[pathlib.Path]:
 
 
 def read(
-    kind: str, data_dir: str | os.PathLike, name: str, oov: str | None, problem: str, command: str
+    kind: str, data_dir: str | os.PathLike, name: str, oov: str | None, command: str
 ) -> TextEncoder:
     """Returns the encoder of a vocabulary.
 
@@ -35,11 +51,10 @@ def read(
         data_dir: the folder of the file.
         name: the file's name.
         oov: what stands for an unknown token; for TOKEN.
-        problem: the name of the problem, for messages.
         command: what makes the file, for messages.
 
     Raises:
-        UserError: if there is no such file, or no such kind.
+        UserError: if there is no such file.
     """
     if kind == VocabType.CHARACTER:
         return ByteTextEncoder()
@@ -49,13 +64,107 @@ def read(
             f"Expected the vocabulary {name} in {os.fspath(data_dir)!r}. "
             f"Received: no such file. Make it: {command}"
         )
-    if kind == VocabType.SUBWORD:
-        return encoder_of(SubwordTextEncoder, path)
-    if kind == VocabType.SENTENCE_PIECE:
-        return encoder_of(SentencePieceEncoder, path)
-    if kind == VocabType.TOKEN:
-        return encoder_of(TokenTextEncoder, path, replace_oov=oov)
-    raise UserError(
-        f"Expected vocab_type of {problem} to be 'subwords', 'character', 'tokens' or 'model'. "
-        f"Received: {kind!r}."
-    )
+    options = {"replace_oov": oov} if kind == VocabType.TOKEN else {}
+    return encoder_of(kind, path, **options)
+
+
+def encoder_of(kind: str, path: str, **options: str | None) -> TextEncoder:
+    """Returns the encoder of a vocabulary file, which a process parses once while it stays as is.
+
+    Args:
+        kind: of `VocabType`.
+        path: the file.
+        options: what the encoder's class takes besides.
+    """
+    status = os.stat(path)
+    return _unchanged(kind, path, status.st_size, status.st_mtime_ns, **options)
+
+
+@functools.lru_cache(maxsize=16)
+def _unchanged(kind: str, path: str, size: int, modified: int, **options) -> TextEncoder:
+    del size, modified  # part of the cache's key
+    return ENCODERS[kind](path, **options)
+
+
+def own_names(files: Mapping[str, str], problem: str) -> dict[str, str]:
+    """Returns {side: the name in the data directory} of the user's files.
+
+    Args:
+        files: {"inputs": path, "targets": path}; the same path twice: one for both sides.
+        problem: the problem's name; one vocabulary of subwords is called as its own.
+
+    Raises:
+        UserError: if a file is missing or no vocabulary.
+    """
+    for path in files.values():
+        if not os.path.isfile(path):
+            raise UserError(
+                "Expected a vocabulary: tensor2tensor's subwords, or a SentencePiece model. "
+                f"Received: {path!r}, which is no file. Correct the path."
+            )
+        encoder_of(_kind(path), path)
+    if files["inputs"] != files["targets"]:
+        return {side: f"vocab.{problem}.{side}.{_kind(path)}" for side, path in files.items()}
+    kind = _kind(files["inputs"])
+    size = f"{encoder_of(kind, files['inputs']).vocab_size}." if kind == "subwords" else ""
+    return dict.fromkeys(SIDES, f"vocab.{problem}.{size}{kind}")
+
+
+def find_own(folder: str | os.PathLike, problem: str) -> dict[str, str]:
+    """Returns {side: name} of the user's vocabularies in a folder; {}: the problem's own counts."""
+    shared = f"vocab.{problem}.model"
+    if os.path.isfile(os.path.join(folder, shared)):
+        return dict.fromkeys(SIDES, shared)
+    there = {
+        side: f"vocab.{problem}.{side}.{kind}"
+        for side in SIDES
+        for kind in _OWN_KINDS
+        if os.path.isfile(os.path.join(folder, f"vocab.{problem}.{side}.{kind}"))
+    }
+    return there if len(there) == len(SIDES) else {}
+
+
+def are_of_one_size(files: Mapping[str, str]) -> bool:
+    """Whether the user's files {side: path} are two vocabularies with as many symbols."""
+    contents = {pathlib.Path(path).read_bytes(): path for path in files.values()}
+    sizes = {encoder_of(_kind(path), path).vocab_size for path in contents.values()}
+    return len(contents) > len(sizes)
+
+
+def install_own(
+    files: Mapping[str, str], to: Mapping[str, str], folder: str | os.PathLike, problem: str
+) -> None:
+    """Copies the user's files into a folder, in the place of those of another kind."""
+    sides = [f"vocab.{problem}.{side}.{kind}" for side in SIDES for kind in _OWN_KINDS]
+    own = [path.name for path in pathlib.Path(folder).glob(f"vocab.{problem}.[0-9]*.subwords")]
+    for name in {f"vocab.{problem}.model", *sides, *own} - set(to.values()):
+        pathlib.Path(folder, name).unlink(missing_ok=True)
+    for side, name in to.items():
+        with writing(pathlib.Path(folder, name), "wb") as copy:
+            copy.write(pathlib.Path(files[side]).read_bytes())
+
+
+def is_own_installed(
+    files: Mapping[str, str], to: Mapping[str, str], folder: str | os.PathLike, problem: str
+) -> bool:
+    """Whether a folder has these files, and no others that would be read in their place."""
+    there = find_own(folder, problem)
+    if there and there != to:
+        return False
+    for side, name in to.items():
+        path = pathlib.Path(folder, name)
+        if not path.is_file() or path.read_bytes() != pathlib.Path(files[side]).read_bytes():
+            return False
+    return True
+
+
+def read_own(folder: str | os.PathLike, of: Mapping[str, str]) -> dict[str, TextEncoder]:
+    """Returns {side: encoder} of the names that `find_own` returns."""
+    paths = {side: os.path.join(folder, name) for side, name in of.items()}
+    return {side: encoder_of(path.rpartition(".")[2], path) for side, path in paths.items()}
+
+
+def _kind(path: str) -> str:
+    """Returns "model" or "subwords": a model begins with a line feed, the tag of a piece."""
+    with open(path, "rb") as file:
+        return "model" if file.read(1) == b"\n" else "subwords"

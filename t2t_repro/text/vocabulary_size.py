@@ -1,4 +1,4 @@
-"""How many subwords a text supports, and what tells that a vocabulary has too many.
+"""How many subwords a text supports; vocabularies of as many, and such as extend another.
 
 A subword is learned from its occurrences. With too many of them most are whole words that occur a
 few times, and a word that the training text does not have falls into characters.
@@ -13,16 +13,17 @@ pairs. benchmarks/RESULTS.md has what was measured here.
 """
 
 import dataclasses
-import hashlib
 import json
 import math
 import os
 import pathlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
 from t2t_repro import schema
 from t2t_repro.errors import UserError
-from t2t_repro.files import INCOMPLETE, write_text_atomic
+from t2t_repro.files import INCOMPLETE, sha256, write_text_atomic
+from t2t_repro.text import transfer
 from t2t_repro.text.subword import SubwordTextEncoder
 from t2t_repro.text.vocabulary_file import sized
 
@@ -34,6 +35,7 @@ _MUCH, _FOR_MUCH = 1.1e9, T2T_SIZE
 _KINDS_OF_LITTLE, _GROWTH = 16_000, 0.56
 _LEAST = 500
 _SEEN = 10  # how often a subword must occur at least, where its number is chosen here
+_MORE = 2  # times as many as are wanted are looked at for an extension
 _RARE = 5  # a word that is seen less often is not learned
 _T2T_COUNTS = (1, 1000)  # the minimum counts among which T2T chooses
 
@@ -89,7 +91,7 @@ class VocabularySize:
             known = schema.read(_beside(path), cls, "Delete it.")
         except (OSError, UserError):
             return None
-        return known if path.exists() and known.sha256 == _digest(path) else None
+        return known if path.exists() and known.sha256 == sha256(path) else None
 
 
 def supported(size: int, kinds: int = 0) -> int:
@@ -132,22 +134,14 @@ def build(
         named: as `write`'s.
         max_subtoken_length: as `SubwordTextEncoder.build_to_target_size`'s; the next too.
         reserved_tokens: tokens to be given the first ids.
-
-    Raises:
-        UserError: if there is no token.
     """
-    if not counts:
-        raise UserError(
-            f"Expected text to build {path.name} from. Received: no sentence that has a token. "
-            "Look at the files in --tmp_dir, and at what generate_samples yields of them."
-        )
     whole = counts
     if repeated != 1:
         counts = {token: max(1, round(count / repeated)) for token, count in whole.items()}
     text = Text.of(counts)
     fits = supported(text.size, text.kinds)
     built = whole if asked else counts  # a number that is asked for is made as T2T makes it
-    (least, most), highest = _T2T_COUNTS, max(built.values())
+    (least, most), highest = _T2T_COUNTS, max(built.values(), default=0)
 
     def made(
         of: Mapping[str, int], target: int, least: int, most: int = most
@@ -203,11 +197,12 @@ def write(
             _beside(other).unlink(missing_ok=True)
         stem, _, kind = path.name.rsplit(".", 2)
         path = path.with_name(f"{stem}.{encoder.vocab_size}.{kind}")
-    rare = sum(1 <= counts.get(word, 0) < _RARE for word in _whole_words(encoder))
+    words = (s[:-1] for s in encoder.all_subtoken_strings if len(s) > 2 and s.endswith("_"))
+    rare = sum(1 <= counts.get(word, 0) < _RARE for word in words)
     whole = path.with_name(path.name + INCOMPLETE)
     encoder.store_to_file(whole)
     known = VocabularySize(
-        sha256=_digest(whole),
+        sha256=sha256(whole),
         asked=asked,
         made=encoder.vocab_size,
         supported=fits,
@@ -218,14 +213,92 @@ def write(
     os.replace(whole, path)  # last: a kill before it leaves no vocabulary of which nothing is known
 
 
+def extended(
+    old: SubwordTextEncoder,
+    size: int,
+    counts: Mapping[str, int],
+    max_subtoken_length: int | None = None,
+) -> SubwordTextEncoder:
+    """Returns `old` with at most so many subwords behind its own that there are `size`.
+
+    The ids of the old ones stay, so that a model that knows them goes on with its rows. New are the
+    characters that the text has and the vocabulary spells by numbers, then the subwords of the
+    text's own vocabulary that save most: how often each occurs, times the old subwords that it
+    stands for but one.
+
+    Args:
+        old: the vocabulary.
+        size: how many subwords there shall be in all, at most.
+        counts: the tokens of the text and how often each occurs.
+        max_subtoken_length: as `SubwordTextEncoder.build_to_target_size`'s.
+
+    Raises:
+        UserError: if it has as many already.
+    """
+    check_extension(old, size)
+    pieces = list(old.all_subtoken_strings)
+    occurring: Counter[str] = Counter()
+    for token, count in counts.items():
+        for character in set(token) - old.alphabet - {"\n"}:
+            occurring[character] += count
+    new = sorted((c for c in occurring if occurring[c] >= _SEEN), key=lambda c: (-occurring[c], c))
+    characters = new[: size - len(pieces)]
+    spelled = old.alphabet | set(characters)
+    own = SubwordTextEncoder.build_to_target_size(
+        _MORE * size, counts, _SEEN, 1000, max_subtoken_length=max_subtoken_length
+    )
+    known = {*pieces, *characters}
+    more = [p for p in own.all_subtoken_strings if p and p not in known and spelled >= set(p)]
+    union = SubwordTextEncoder.from_subtokens([*pieces, *characters, *more])
+    seen: Counter[int] = Counter()
+    for token, count in counts.items():
+        for i in union.encode_without_tokenizing(token):
+            seen[i] += count
+    parts = transfer.parts(union, old)
+    start = len(pieces) + len(characters)
+    saved = {
+        p: seen[i] * (len(parts[i]) - 1) for i, p in enumerate(more, start) if seen[i] >= _SEEN
+    }
+    best = sorted((p for p in saved if saved[p]), key=lambda p: (-saved[p], p))
+    return SubwordTextEncoder.from_subtokens([*pieces, *characters, *best][:size])
+
+
+def check_extension(old: SubwordTextEncoder, size: int) -> None:
+    """Refuses a size that leaves no room for new subwords.
+
+    Raises:
+        UserError: saying how many there are.
+    """
+    if size <= old.vocab_size:
+        raise UserError(
+            f"Expected --vocab_size above the {old.vocab_size:,} subwords of --vocab_from, which "
+            f"it extends. Received: {size}. Leave it out to take that vocabulary as it is."
+        )
+
+
+def build_extended(
+    path: pathlib.Path,
+    old: pathlib.Path,
+    size: int,
+    counts: Mapping[str, int],
+    max_subtoken_length: int | None,
+) -> None:
+    """Writes `extended` of a vocabulary file, and what is known of it."""
+    before = SubwordTextEncoder(old)
+    after = extended(before, size, counts, max_subtoken_length)
+    new = after.vocab_size - before.vocab_size
+    reason = f"{before.vocab_size:,} are those of {old}, {new:,} are new"
+    write(path, after, size, after.vocab_size, counts, reason)
+
+
+def is_extended(path: pathlib.Path, old: pathlib.Path, size: int) -> bool:
+    """Whether `path` is what `build_extended` writes of `old` for a size."""
+    known = VocabularySize.of(path)
+    if not known or known.asked != size:
+        return False
+    pieces = SubwordTextEncoder(old).all_subtoken_strings
+    return SubwordTextEncoder(path).all_subtoken_strings[: len(pieces)] == pieces
+
+
 def _beside(path: pathlib.Path) -> pathlib.Path:
     return path.with_name(f"{path.name}.json")
-
-
-def _digest(path: pathlib.Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-def _whole_words(encoder: SubwordTextEncoder) -> Iterable[str]:
-    strings = encoder.all_subtoken_strings
-    return (s[:-1] for s in strings if len(s) > 2 and s.endswith("_"))

@@ -21,14 +21,8 @@ BLANKS = "".join(c for c in map(chr, range(0x110000)) if c.isspace())
 HARD = [
     *["", " ", "   ", "  a  b  ", " a", "a ", " .", "a . b", "a _ b", "\\_u;", r"\8364; \u \\"],
     *["\x00", "a\x00b", "a \x00 b", "".join(map(chr, range(32))), "\r\n\n", "a\x85b\u2028c"],
-    *[
-        "😀 👩\u200d👩\u200d👧 e\u0301",
-        "\ufeffa",
-        "a\ufeff",
-        "\U0010ffff",
-        "\ufffd",
-        "你好 ١٢٣ Ⅷ ½",
-    ],
+    *["😀 👩\u200d👩\u200d👧 e\u0301", "\ufeffa", "a\ufeff", "\U0010ffff", "\ufffd"],
+    "你好 ١٢٣ Ⅷ ½",
     *["<pad> <EOS>", "<pad>_", "\u0378", "\U000323b0 \U0001123f", BLANKS + "a" + BLANKS],
     *["a" * 10_000, "ab " * 3_333, "!?" * 5_000, "é" * 10_000, "_" * 10_000],
 ]
@@ -122,9 +116,8 @@ def test_bytes_that_are_no_text():
 
 def test_strip_and_one_line():
     texts = [*HARD, BLANKS + "a b" + BLANKS]
-    assert [text.decode() for text in strip(tf.constant(texts)).numpy()] == [
-        text.strip() for text in texts
-    ]
+    stripped = [text.decode() for text in strip(tf.constant(texts)).numpy()]
+    assert stripped == [text.strip() for text in texts]
     assert one_line(tf.constant(["a\r\n\nb\n"])).numpy() == [b"a b "]
 
 
@@ -134,8 +127,5 @@ def test_an_encoder_of_another_kind():
             return super().encode(text.lower())
 
     for encoder in (ByteTextEncoder(), Lower.from_subtokens(PLAIN.all_subtoken_strings)):
-        name = type(encoder).__name__
-        with pytest.raises(
-            UserError, match=f"Expected vocabularies of subwords.*Received: a {name}"
-        ):
+        with pytest.raises(UserError, match=type(encoder).__name__):
             GraphSubwords(encoder)

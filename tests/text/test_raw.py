@@ -28,35 +28,34 @@ def test_samples_are_stripped_lines(tmp_path, name):
     assert list(raw.stripped_lines(path)) == ["one", "", "two\u2028three\x0cfour", "five"]
 
 
-def test_a_line_that_is_not_utf8_is_named(tmp_path):
-    path = write(tmp_path / "latin.txt", b"fine\nalso fine\nna\xefve\n")
-    with pytest.raises(UserError, match="latin.txt"):
-        list(raw.stripped_lines(path))
-
-
 @pytest.mark.parametrize("encoding", ["cp1252", "latin-1"])
 def test_a_line_of_windows_is_converted_as_it_is_told(tmp_path, encoding):
     text = "“naïve”" if encoding == "cp1252" else "naïve"
-    with pytest.raises(UserError, match="1252") as error:
+    with pytest.raises(UserError, match="a.txt") as error:
         list(raw.lines(write(tmp_path / "a.txt", text.encode(encoding))))
     (told,) = re.findall(r"iconv -f (\S+)", str(error.value))
     assert text.encode(encoding).decode(told) == text
 
 
-def test_an_empty_file_is_an_error(tmp_path):
-    with pytest.raises(UserError, match="none.txt"):
-        list(raw.stripped_lines(write(tmp_path / "none.txt", b"")))
-    with pytest.raises(UserError, match="blank.txt"):
-        list(raw.stripped_lines(write(tmp_path / "blank.txt", b"\n \r\n\n")))
+WHOLE = gzip.compress(b"one two three\n" * 1000)
 
 
-def test_a_broken_gzip_file_is_named(tmp_path):
-    path = tmp_path / "a.gz"
-    whole = gzip.compress(b"one two three\n" * 1000)
-    for content in (whole[:-20], b"no gzip at all"):
-        path.write_bytes(content)
-        with pytest.raises(UserError, match="a.gz"):
-            list(raw.stripped_lines(path))
+@pytest.mark.parametrize(
+    "name, content",
+    [
+        ("none", b""),
+        ("blank", b"\n \r\n\n"),
+        ("a.gz", WHOLE[:-20]),
+        ("a.gz", b"no gzip at all"),
+        ("b.UTF-16", "Grüße\n".encode("UTF-16")),
+        ("b.UTF-32", "Grüße\n".encode("UTF-32")),
+    ],
+)
+def test_what_is_no_text_is_named(tmp_path, name, content):
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(UserError, match=f"{name}.*{path.suffix[1:] if path.stem == 'b' else ''}"):
+        list(raw.stripped_lines(path))
 
 
 def test_find_prefers_the_plain_file(tmp_path):
@@ -83,26 +82,16 @@ def test_unequal_line_counts_name_the_first_line_alone(tmp_path, extra, swapped)
     long = write(tmp_path / "long", b"x\ny\n" + b"alone\n" * extra)
     short = write(tmp_path / "short", b"x\ny\n")
     pair = (short, long) if swapped else (long, short)
-    expected = f"long has {2 + extra} lines, .*short has 2. .* line 3 of .*long: 'alone'"
-    with pytest.raises(UserError, match=expected):
+    with pytest.raises(UserError, match=f" {2 + extra} .*long, 2 .*'alone'"):
         list(raw.parallel_lines(*pair))
 
 
 def test_a_blank_file_is_accepted_where_a_model_may_have_written_it(tmp_path):
-    path = tmp_path / "out"
-    path.write_text("\n \n")
-    assert list(raw.stripped_lines(path, may_be_blank=True)) == ["", ""]
-    with pytest.raises(UserError, match="2"):
-        list(raw.stripped_lines(path))
-    path.write_text("")
+    paths = [write(tmp_path / name, b"\n \n") for name in "ab"]
+    pairs = list(raw.parallel_lines(*paths, may_be_blank=True, strip=False))
+    assert pairs == [{"inputs": text, "targets": text} for text in ("", " ")]
     with pytest.raises(UserError):
-        list(raw.stripped_lines(path, may_be_blank=True))
-
-
-@pytest.mark.parametrize("encoding", ["UTF-16", "UTF-32"])
-def test_another_encoding_is_recognised(tmp_path, encoding):
-    with pytest.raises(UserError, match=f"a b.txt.* {encoding}"):
-        list(raw.lines(write(tmp_path / "a b.txt", "Grüße\n".encode(encoding))))
+        list(raw.parallel_lines(*paths))
 
 
 def test_lines_are_joined_in_time_that_is_linear():

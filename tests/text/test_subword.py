@@ -133,25 +133,18 @@ def test_a_character_known_only_within_longer_subtokens_is_escaped():
     assert encoder.decode(encoder.encode("aba")) == "aba"
 
 
-def test_a_file_with_duplicates(tmp_path):
+def test_files_that_are_no_vocabulary(tmp_path):
     path = tmp_path / "vocab"
     ENCODER.store_to_file(path)
     with open(path, "a", encoding="utf-8") as file:
         file.write("'the_'\n")
-    message = (
-        rf"Received: \"'the_'\" on lines 44 and {ENCODER.vocab_size + 1} of .*vocab.*empty line 44"
-    )
-    with pytest.raises(UserError, match=message):
+    with pytest.raises(UserError, match=f"44 and {ENCODER.vocab_size + 1} "):
         SubwordTextEncoder(path)
-    with pytest.raises(UserError, match="1"):
+    path.write_text("the\na\n0\n", encoding="utf-8")  # cannot spell
+    with pytest.raises(UserError):
+        SubwordTextEncoder(path)
+    with pytest.raises(UserError):
         SubwordTextEncoder.from_subtokens(["a", "a"])
-
-
-def test_a_vocabulary_that_cannot_spell(tmp_path):
-    path = tmp_path / "vocab"
-    path.write_text("the\na\n0\n", encoding="utf-8")
-    with pytest.raises(UserError, match="1"):
-        SubwordTextEncoder(path)
 
 
 def test_a_failed_write_leaves_the_file_before_it(tmp_path):
