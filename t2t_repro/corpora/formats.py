@@ -19,7 +19,7 @@ from defusedxml.ElementTree import DefusedXMLParser, iterparse
 
 from t2t_repro import progress
 from t2t_repro.corpora.cleaner_en_xx import Pair
-from t2t_repro.errors import UserError, suggest
+from t2t_repro.errors import UserError
 from t2t_repro.text import raw
 
 _HEADERS = (("source", "target"), ("src", "tgt"), ("src", "trg"))
@@ -138,7 +138,7 @@ def _table_pairs(
         if len(row) != len(first):
             raise UserError(
                 f"Expected {len(first)} columns at line {number} of {os.fspath(path)}, as many as "
-                f"its first line has. Received: {len(row)}: {_shown(row)}. Mend that line."
+                f"its first line has. Received: {len(row)}: {_shown(row)}. Fix that line."
             )
         source, target = (raw.one_line(row[column], path, number) for column in picked)
         yield source, target
@@ -154,28 +154,20 @@ def _columns(
     wanted = sides.columns
     if wanted and wanted[0].isdecimal():
         source, target = int(wanted[0]) - 1, int(wanted[1]) - 1
-        if not (0 <= min(source, target) and max(source, target) < len(first)):
-            raise UserError(
-                f"Expected columns {wanted[0]} and {wanted[1]} in {os.fspath(path)}. Received: "
-                f"{len(first)} columns, counted from 1: {_shown(first)}. Correct --columns."
-            )
-        return (source, target), (names[source], names[target]) in known
-    for pair in [(wanted[0].casefold(), wanted[1].casefold())] if wanted else known:
-        if pair[0] in names and pair[1] in names:
-            return (names.index(pair[0]), names.index(pair[1])), True
-    if wanted:
-        missing = next(name for name in wanted if name.casefold() not in names)
-        raise UserError(
-            f"Expected the column {missing!r} in the first line of {os.fspath(path)}. Received: "
-            f"{_shown(first)}.{suggest(missing, first)} Correct --columns."
-        )
-    if headless and len(first) == 2:
-        return (0, 1), False
-    expected = "two columns, or " if headless else ""
+        if 0 <= min(source, target) and max(source, target) < len(first):
+            return (source, target), (names[source], names[target]) in known
+    else:
+        for pair in [(wanted[0].casefold(), wanted[1].casefold())] if wanted else known:
+            if pair[0] in names and pair[1] in names:
+                return (names.index(pair[0]), names.index(pair[1])), True
+        if not wanted and headless and len(first) == 2:
+            return (0, 1), False
+    source_name, target_name = wanted or ("source", "target")
     raise UserError(
-        f"Expected {expected}a first line with source and target in {os.fspath(path)}. Received: "
-        f"{len(first)} columns: {_shown(first)}. Name them by --columns: by their names, or, where "
-        "this line is a pair itself, by their numbers, such as 1,2."
+        f"Expected the columns {source_name} and {target_name} in the first line of "
+        f"{os.fspath(path)}. Received: {len(first)} columns: {_shown(first)}. Name them by "
+        "--columns: by their names, or, where this line is a pair itself, by their numbers, such "
+        "as 1,2."
     )
 
 

@@ -19,17 +19,14 @@ from t2t_repro.text.subword import SubwordTextEncoder
 _SEGMENT = re.compile(r"<seg[^>]*>(.*)</seg>$")
 _TMX_SEGMENT = re.compile(r" +<seg>(.*)</seg>$")
 # In T2T's order: "&amp;quot;" becomes a quote.
-_TMX_ENTITIES = [
-    (re.compile(entity), character)
-    for entity, character in (
-        ("&amp;", "&"),
-        ("& ?amp;", "&"),
-        ("& ?apos;", "'"),
-        ("& ?quot;", '"'),
-        ("& ?lt;", "<"),
-        ("& ?gt;", ">"),
-    )
-]
+_TMX_ENTITIES = {
+    "&amp;": "&",
+    "& ?amp;": "&",
+    "& ?apos;": "'",
+    "& ?quot;": '"',
+    "& ?lt;": "<",
+    "& ?gt;": ">",
+}
 
 
 def txt_line_iterator(path: str | os.PathLike) -> Iterator[str]:
@@ -234,6 +231,6 @@ def _tmx_segments(path: str | os.PathLike) -> Iterator[str]:
     for line in raw.lines(path):
         if match := _TMX_SEGMENT.match(line):
             text = match[1]
-            for entity, character in _TMX_ENTITIES:
-                text = entity.sub(character, text)
+            for entity, character in _TMX_ENTITIES.items():
+                text = re.sub(entity, character, text)
             yield text

@@ -127,16 +127,10 @@ def own_files(folder: pathlib.Path, record: Record | None, names: Names) -> set[
         for path in (folder / name, folder / f"{name}.gz"):
             if not path.exists():
                 continue
-            if path.name not in made:
+            if path.name not in made or sha256(path) != made[path.name].sha256:
                 raise UserError(
-                    f"Expected no {path.name} in {str(folder)!r} but one made by --train_source. "
-                    "Received: one of your own. Leave out --train_source, or name another "
-                    "--tmp_dir."
-                )
-            if sha256(path) != made[path.name].sha256:
-                raise UserError(
-                    f"Expected {path} as it was made. Received: another text. Leave out "
-                    "--train_source to take it as it is, or delete it to have it made again."
+                    f"Expected {path} as --train_source made it. Received: another file. Leave out "
+                    "--train_source to take it as it is, name another --tmp_dir, or delete it."
                 )
             own.add(path.name)
     return own

@@ -103,11 +103,6 @@ class RawText:
                 raise UserError(
                     f"Expected --{split}_source or --{split}_size. Received: both. Leave one out."
                 )
-        if ("source_language" in given) != ("target_language" in given):
-            raise UserError(
-                "Expected --source_language and --target_language. Received: one of them. Add the "
-                "other."
-            )
         self.sides()
 
     def __bool__(self) -> bool:

@@ -113,9 +113,8 @@ def test_tsv_columns_of_files_in_an_archive(tmp_path):
 
 def test_sides_of_unequal_length_leave_nothing_behind(tmp_path):
     archive(tmp_path, "a.tgz", {"a.en": "one\ntwo\n", "a.de": "eins\nzwei\ndrei\n"})
-    expected = "as many lines in .*a.en as in .*a.de. Received: .*a.de has 3 lines, .*a.en has 2"
     for _ in range(2):
-        with pytest.raises(UserError, match=expected):
+        with pytest.raises(UserError, match=" 3 .*a.de, 2 "):
             compiled(tmp_path, [["a.tgz", ("a.en", "a.de")]])
         assert not list(tmp_path.glob("out*"))
 

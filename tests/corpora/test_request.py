@@ -43,7 +43,6 @@ def test_takes_its_flags_out_of_all():
         ({"dev_size": 5}, "--train_source .*--dev_size"),
         ({"train_source": "a", "dev_target": "b"}, "--dev_source .*--dev_target"),
         ({"train_source": "a", "dev_source": "b", "dev_size": 3}, "--dev_source .*--dev_size"),
-        ({"train_source": "a", "source_language": "en"}, "--source_language"),
         ({"train_source": "a", "columns": "1"}, "--columns .*'1'"),
         ({"train_source": "a", "columns": "1,de"}, "--columns .*'1,de'"),
         ({"train_source": "a", "dev_source": ""}, "--dev_source"),

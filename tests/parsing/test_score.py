@@ -90,7 +90,7 @@ def test_wrong_files(run, capsys):
         error = refused(capsys, run, predicted=PREDICTED.replace(old, new))
         assert f"predicted, line {line}" in error
     error = refused(capsys, run, predicted="(TOP (NN a))\n")
-    assert "has 4 lines" in error and "has 1" in error
+    assert "4 lines" in error and "1 in the other" in error
 
 
 @pytest.mark.parametrize(
