@@ -1,6 +1,6 @@
 """Machines for which a training is planned."""
 
-from t2t_repro.training.plan import Machine
+from t2t_repro.plan import Machine
 
 GB = 10**9
 TWO_CORES = Machine(

@@ -26,7 +26,7 @@ FLOORS = (
     {"models", "data"},
     {"training", "scoring"},
     {"decoding"},
-    {"runs"},
+    {"runs", "plan"},
     {"provenance"},
     {"interop", "export"},
     {"serving"},

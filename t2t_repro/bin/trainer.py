@@ -152,9 +152,8 @@ def main(args: flags.FlagValues) -> None:
 
         sharing.check(request.config.hparams, request.problem, request.config.data_dir)
     from t2t_repro.provenance import write_of_run
-    from t2t_repro.training import trainer
 
-    train = functools.partial(trainer.run, request)
+    train = functools.partial(run, request)
     if defaults.is_quickstart(args) and not plans:
         quickstart.run(request.run, train)
     else:
@@ -164,6 +163,27 @@ def main(args: flags.FlagValues) -> None:
     write_of_run(request.run.path, "t2t-trainer", data_dir=request.config.data_dir)
     if request.finish:
         finish(request)
+
+
+def run(request: TrainRequest) -> dict[str, float]:
+    """Plans a run, makes its data and trains, or evaluates; returns the last evaluation.
+
+    It must come before anything else of TensorFlow or JAX.
+
+    Raises:
+        UserError: as `plan.look_ahead` and `trainer.run`.
+    """
+    from t2t_repro import plan
+    from t2t_repro.training import trainer
+
+    where = trainer.choose_devices(request)
+    found = plan.look_ahead(request, where)
+    if request.foresight and request.foresight.plan:
+        return {}
+    if request.generate:
+        request.generate()
+        found = found and plan.make(request, found.machine)  # of data that were not there before
+    return trainer.run(request, where, found.to_json() if found else "")
 
 
 def request_of(args: flags.FlagValues) -> TrainRequest:

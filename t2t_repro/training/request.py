@@ -60,7 +60,7 @@ class Plan:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Foresight:
-    """What to do with the plan of a run (training/plan.py)."""
+    """What to do with the plan of a run (plan.py)."""
 
     plan: bool = flag(False, "Print what the run will take, time, memory and disk, and stop.")
     yes: bool = flag(False, "Go to work even where this machine plainly cannot end it.")

@@ -1,7 +1,8 @@
 """A training run, read from top to bottom: devices, set-up, resume, steps, evaluation, end.
 
-`run` does what a request asks for. `train` makes of it a model, its data and what is beside them,
-and begins the run directory; a `Trainer` makes the steps; an `Evaluation` follows its checkpoints.
+`run` does what a request asks for, once bin/trainer.py has planned it and made its data. `train`
+makes of it a model, its data and what is beside them, and begins the run directory; a `Trainer`
+makes the steps; an `Evaluation` follows its checkpoints.
 
 The loop makes the model's own step, as Model.fit does: fit reports the loss averaged over an epoch
 where T2T reports the step's, and hands its callbacks no batch, which the token rate and the message
@@ -30,7 +31,7 @@ from t2t_repro.files import write_text_atomic
 from t2t_repro.models.build import model_for
 from t2t_repro.models.guarded import GuardedModel
 from t2t_repro.problem import Problem, Split
-from t2t_repro.run_directory import TRAINING_DATA, WARM_START, RunConfig, RunDirectory
+from t2t_repro.run_directory import PLAN, TRAINING_DATA, WARM_START, RunConfig, RunDirectory
 from t2t_repro.training import (
     ahead,
     checkpoints,
@@ -38,14 +39,12 @@ from t2t_repro.training import (
     distribution,
     effective_batch,
     optimizers,
-    plan,
     updates,
     warm_start,
 )
 from t2t_repro.training.devices import ONE, Devices
 from t2t_repro.training.evaluation import Evaluator, evaluation_data, evaluation_sample
 from t2t_repro.training.log import TrainingLog, make_writer, norms
-from t2t_repro.training.plan import TrainingPlan
 from t2t_repro.training.request import Plan, TrainRequest
 from t2t_repro.training.state import DECODED_BLEU, DECODED_OF
 
@@ -65,40 +64,36 @@ _REPLICAS = "replicas"
 _SAME_DATA = ("examples", "too_short", "too_long", "inputs_tokens", "targets_tokens")
 
 
-def run(request: TrainRequest) -> dict[str, float]:
-    """Does what is asked on the devices that are asked for; returns the last evaluation.
+def choose_devices(request: TrainRequest) -> Devices:
+    """Returns the devices that a request asks for, and warns of what the user should know of them.
 
-    It must come before anything else of TensorFlow or JAX.
+    Call it before anything else of TensorFlow or JAX runs.
 
     Raises:
-        UserError: as `train`, `evaluate`, `devices.choose` and `plan.look_ahead`.
+        UserError: as `devices.choose`.
     """
-    evaluates = request.schedule == "evaluate"
-    where = (devices.here if evaluates else devices.choose)(request.worker_gpu)
+    choose = devices.here if request.schedule == "evaluate" else devices.choose
+    where = choose(request.worker_gpu)
     for warning in devices.warnings(where, request.worker_gpu):
         progress.on_stderr(f"Warning: {warning}")
-    found, asked = None, request
-    if not evaluates:
-        request = effective_batch.choose(asked, where.replicas)
-        if request.foresight:
-            found = plan.look_ahead(request, where)
-            if request.foresight.plan:
-                return {}
-        elif where.cluster.is_chief:
-            print(f"Training on {devices.names(where)}.", flush=True)
-    if request.generate:
-        if where.cluster.size > 1:
-            raise UserError(
-                "Expected the data to be there before several workers train on them. Received: "
-                "--generate_data. Make them by t2t-datagen, once for a folder that all share, else "
-                "on every host."
-            )
-        request.generate()
-        if not evaluates:  # of data that were not there before
-            request = effective_batch.choose(asked, where.replicas)
-            if found:
-                found = dataclasses.replace(plan.make(request, found.machine), data=found.data)
-    return evaluate(request, where) if evaluates else train(request, where, found)
+    return where
+
+
+def run(request: TrainRequest, where: Devices | None = None, plan: str = "") -> dict[str, float]:
+    """Trains or evaluates, as the request says; returns the last evaluation.
+
+    Args:
+        request: what to do.
+        where: the devices to compute on; None: those of `choose_devices`.
+        plan: what a new run will take, as JSON, which is kept in it; "": nothing is.
+
+    Raises:
+        UserError: as `train`, `evaluate`, `choose_devices` and `effective_batch.choose`.
+    """
+    where = where or choose_devices(request)
+    if request.schedule == "evaluate":
+        return evaluate(request, where)
+    return train(effective_batch.choose(request, where.replicas), where, plan)
 
 
 def build_model(config: RunConfig, problem: Problem) -> keras.Model:
@@ -120,15 +115,13 @@ def evaluate(request: TrainRequest, where: Devices = ONE) -> dict[str, float]:
     return Evaluation(request, model, log, evaluator)(state.step, again=True)
 
 
-def train(
-    request: TrainRequest, where: Devices = ONE, found: TrainingPlan | None = None
-) -> dict[str, float]:
+def train(request: TrainRequest, where: Devices = ONE, plan: str = "") -> dict[str, float]:
     """Trains to the end, and evaluates each checkpoint unless the schedule is "train".
 
     Args:
         request: what to train.
         where: the devices to compute on. Of several workers the chief alone writes and evaluates.
-        found: what a new run will take, which is written into it; None: nothing is.
+        plan: see `run`.
 
     Returns:
         The last evaluation; {}: there was none.
@@ -159,7 +152,7 @@ def train(
         parts = " and ".join(model.hparams.frozen)
         log.say(f"{trained:,} parameters are trained, {frozen:,} are frozen: {parts}.")
     with run.locked() if is_chief else contextlib.nullcontext():
-        _begin(request, where, found, log)
+        _begin(request, where, plan, log)
         if taken:
             taken.write(run)
         Trainer(
@@ -219,9 +212,7 @@ def _warm_start(
     return taken
 
 
-def _begin(
-    request: TrainRequest, where: Devices, found: TrainingPlan | None, log: TrainingLog
-) -> None:
+def _begin(request: TrainRequest, where: Devices, plan: str, log: TrainingLog) -> None:
     """Begins the run directory, once all workers have said that they are about the same."""
     from t2t_repro.data.pipeline import describe
 
@@ -243,8 +234,8 @@ def _begin(
     _check_same_data(run, data, replicas, log)
     vocabularies = [os.path.join(data_dir, name) for name in problem.vocab_files(data_dir)]
     run.begin(config, request.command, vocabularies)
-    if found:
-        plan.write(run, found)
+    if plan and not (run.path / PLAN).exists():  # a resumed run keeps its first
+        write_text_atomic(run.path / PLAN, plan)
     unit = "sentences" if hparams.use_fixed_batch_size else "tokens, padding included,"
     log.say(
         f"{data.kept:,} examples of {data.examples:,} ({data.too_long:,} too long, "

@@ -1,9 +1,12 @@
+import json
+
 import pytest
 
+from t2t_repro import plan
 from t2t_repro.bin import quickstart, trainer
-from t2t_repro.training import devices, plan
+from t2t_repro.plan import Machine
+from t2t_repro.training import devices
 from t2t_repro.training.devices import Devices
-from t2t_repro.training.plan import Machine
 from tests import programs
 
 
@@ -12,7 +15,7 @@ def asked(monkeypatch, tmp_path):
     """Takes the place of training, in an empty folder; the requests that it gets."""
     requests = []
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("t2t_repro.training.trainer.run", requests.append)
+    monkeypatch.setattr(trainer, "run", requests.append)
     monkeypatch.setattr("t2t_repro.provenance.write_of_run", lambda *of, data_dir: None)
     monkeypatch.setattr(quickstart, "run", lambda directory, train: train())
     return requests
@@ -23,8 +26,8 @@ def on(monkeypatch, tmp_path):
     """Simulates a machine, in an empty folder: on(MACHINE); what went to work."""
     begun = []
 
-    def train(request, where, found=None):
-        begun.append((request, where, found))
+    def train(request, where, plan=""):
+        begun.append((request, where, json.loads(plan or "null")))
         return {}
 
     monkeypatch.chdir(tmp_path)

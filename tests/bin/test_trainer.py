@@ -13,9 +13,7 @@ from t2t_repro.data.generate import generate_data
 from t2t_repro.data.job import Job
 from t2t_repro.errors import UserError
 from t2t_repro.run_directory import RunDirectory
-from t2t_repro.training import checkpoints, devices
-from t2t_repro.training.cluster import Cluster
-from t2t_repro.training.devices import Devices
+from t2t_repro.training import checkpoints
 from t2t_repro.training.log import TrainingLog
 from tests.programs import call
 
@@ -170,14 +168,6 @@ def test_a_signal_while_the_data_are_made(flags, capsys, monkeypatch):
     assert stopped.value.code == 130
     error = capsys.readouterr().err
     assert "SIGINT" in error and error.count("\n") == 1
-
-
-def test_several_workers_do_not_make_the_data(flags, tmp_path, refused, monkeypatch):
-    two = Devices(cluster=Cluster(("a:1", "b:1"), 1))
-    monkeypatch.setattr(devices, "choose", lambda worker_gpu: two)
-    error = refused(trainer, *flags, "--generate_data").err
-    assert "--generate_data" in error and "t2t-datagen" in error
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_data_are_made_as_by_datagen_on_all_cores(flags, tmp_path, monkeypatch):

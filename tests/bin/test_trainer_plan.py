@@ -10,9 +10,8 @@ import sys
 
 import pytest
 
-from t2t_repro import registry
+from t2t_repro import plan, registry
 from t2t_repro.bin import trainer
-from t2t_repro.training import plan
 from tests.machines import EIGHT, GB, TWO_CORES
 from tests.programs import call
 
@@ -41,7 +40,7 @@ def test_the_users_line_on_two_cores_stops_with_one_suggestion(on, refused):
     suggested = error.partition("t2t-trainer --hparams_set")[2].split()
     run(f"--hparams_set{suggested[0]}", *suggested[1:])
     job, (request, _, made) = begun
-    assert made.hours <= 48 and job.problem.name == made.problem and not plan.lacks(made)
+    assert made["hours"] <= 48 and job.problem.name == made["problem"] and not made["lacks"]
 
 
 def test_it_prints_and_stops(on, capsys):
@@ -82,10 +81,10 @@ def test_on_a_machine_that_can_it_trains_wmt14_with_the_settings_of_the_set(
     assert (hparams.hidden_size, hparams.filter_size, hparams.num_heads) == (1024, 4096, 16)
     assert (request.config.problem, request.plan.train_steps) == ("translate_ende_wmt14", 250_000)
     assert where.replicas == 8 and request.generate is None
-    assert made.step_seconds == pytest.approx(0.39, abs=0.01) and not plan.lacks(made)
-    assert made.hours == pytest.approx(250_000 * made.step_seconds / 3600)
-    assert made.batch["source_tokens"] == 8 * 1500 and 4 * GB < made.memory < 16 * GB
-    assert made.vocabulary == (36_016, 36_016) and made.data.are_there
+    assert made["step_seconds"] == pytest.approx(0.39, abs=0.01) and not made["lacks"]
+    assert made["hours"] == pytest.approx(250_000 * made["step_seconds"] / 3600)
+    assert made["batch"]["source_tokens"] == 8 * 1500 and 4 * GB < made["memory"] < 16 * GB
+    assert made["vocabulary"] == [36_016, 36_016] and made["data"]["files"] > 0
     said = capsys.readouterr().out
     assert "8 x P100, 16.0 GB" in said and "2,048 tokens x 8 GPU = 16,384 an update" in said
 
@@ -108,7 +107,7 @@ def test_a_resumed_run_is_not_looked_at(on, capsys):
     begun = on(EIGHT)
     run("--hparams_set=transformer_multi30k", "--train_steps=1000")
     _, (request, _, made) = begun
-    assert made.hours < 1 and capsys.readouterr().out.count("\n") == 8
+    assert made["hours"] < 1 and capsys.readouterr().out.count("\n") == 8
     request.run.begin(request.config, ["t2t-trainer"], [])
     (request.run.checkpoints_dir / "ckpt-800").mkdir(parents=True)
     run("--hparams_set=transformer_multi30k", "--train_steps=1000")
@@ -124,9 +123,9 @@ def test_the_papers_sets_make_its_batch_on_whatever_devices(on, replicas, size, 
     begun = on(dataclasses.replace(EIGHT, replicas=replicas))
     run("--hparams_set=paper_table3_base")
     _, (request, _, made) = begun
-    hparams, batch = request.config.hparams, made.batch
+    hparams, batch = request.config.hparams, made["batch"]
     assert (hparams.batch_size, batch["size"], batch["accumulated"]) == (size, size, gathered)
-    assert request.plan.train_steps == made.steps == hparams.train_steps == 100_000
+    assert request.plan.train_steps == made["steps"] == hparams.train_steps == 100_000
     assert hparams.optimizer_multistep_accumulate_steps == (gathered if gathered > 1 else 0)
     for side in ("source", "target"):
         assert batch[f"{side}_tokens"] == pytest.approx(25_000, rel=0.005)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import subprocess
 import types
 
 import keras
@@ -106,3 +107,47 @@ def test_workers_with_other_settings_are_refused(monkeypatch):
 def test_one_worker_has_nobody_to_wait_for():
     assert ONE.all_reduce([3, 0]) == [3, 0]
     ONE.check_alike({"hparams": 1})
+
+
+@pytest.fixture
+def smi(monkeypatch, tmp_path):
+    """Puts something in the place of nvidia-smi: smi("NAME, MB"); None: it fails."""
+
+    def install(said: str | None):
+        path = tmp_path / "nvidia-smi"
+        work = "exit 9" if said is None else f"cat <<END\n{said}\nEND"
+        path.write_text(f"#!/bin/sh\n{work}\n")
+        path.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+        monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+
+    return install
+
+
+def test_the_gpus_that_the_driver_knows(smi, monkeypatch):
+    smi("NVIDIA H100, 81559\nNVIDIA T4, [N/A]")
+    assert devices.nvidia_gpus() == [("NVIDIA H100", 81559 << 20), ("NVIDIA T4", 0)]
+    smi(None)
+    assert devices.nvidia_gpus() == []
+
+    def hangs(*args, **how):
+        raise subprocess.TimeoutExpired("nvidia-smi", how["timeout"])
+
+    monkeypatch.setattr(subprocess, "run", hangs)
+    assert devices.nvidia_gpus() == []
+
+
+def test_a_gpu_that_is_not_found_and_a_cpu_in_parts_are_warned_of(smi, monkeypatch):
+    smi("NVIDIA H100, 81559")
+    (warning,) = devices.warnings(ONE, None)
+    assert "tensorflow[and-cuda]" in warning and "85.5 GB" in warning
+    assert devices.warnings(Devices(kind="GPU"), None) == []
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
+    (warning,) = devices.warnings(ONE, None)
+    assert "CUDA_VISIBLE_DEVICES='-1'" in warning
+    smi(None)
+    assert devices.warnings(ONE, 1) == devices.warnings(ONE, None) == []
+    (warning,) = devices.warnings(Devices(local=3), 3)
+    assert "--worker_gpu=3" in warning
+    several = Devices(cluster=Cluster(("a:1", "b:1"), 1), local=2, kind="GPU")
+    assert devices.warnings(several, 2) == []

@@ -18,16 +18,14 @@ from t2t_repro.config import HParams, snake_case
 from t2t_repro.data import needs, preset, text_size
 from t2t_repro.data.needs import DataNeeds, size_text
 from t2t_repro.errors import UserError
-from t2t_repro.files import write_text_atomic
 from t2t_repro.models import parameters
 from t2t_repro.problem import Text2TextProblem
-from t2t_repro.run_directory import PLAN, RunDirectory
 from t2t_repro.text import vocabulary_size
 from t2t_repro.training import devices, effective_batch, updates
 from t2t_repro.training.devices import Devices
 from t2t_repro.training.request import TrainRequest
 
-PAPERS_TOKENS = 25_000  # of each side of a batch, about (section 5.1)
+_PAPERS_TOKENS = 25_000  # of each side of a batch, about (section 5.1)
 MOST_HOURS = 14 * 24  # of what is begun without --yes
 _PROCESS = 800 << 20  # bytes of TensorFlow itself
 # The share of a CPU's products that a step reaches, by width: benchmarks/RESULTS.md.
@@ -106,7 +104,7 @@ class TrainingPlan:
             "data": self.data,
             "model": f"{about}{self.parameters:,} parameters, vocabulary of {about}{symbols}",
             "batch": f"{each} = {total:,} an update; of it {batch['source_tokens']:,} source and "
-            f"{batch['target_tokens']:,} target tokens; the paper's are {PAPERS_TOKENS:,} of each",
+            f"{batch['target_tokens']:,} target tokens; the paper's are {_PAPERS_TOKENS:,} of each",
             "devices": machine.devices,
             "memory": f"about {size_text(self.memory)}{room}",
             "time": f"{self.steps:,} steps of {self.step_seconds:,.3g} s: {span(self.hours)}, by "
@@ -127,27 +125,21 @@ def look_ahead(request: TrainRequest, where: Devices) -> TrainingPlan | None:
         UserError: if this machine plainly cannot do it; with one thing that it can.
     """
     wishes = request.foresight
-    assert wishes is not None
-    if not where.cluster.is_chief:
+    if request.schedule == "evaluate" or not where.cluster.is_chief:
         return None
-    if request.run.newest_step() and not wishes.plan:
+    if not wishes or request.run.newest_step() and not wishes.plan:
         print(f"Training on {devices.names(where)}.", flush=True)
         return None
     plan = make(request, examine(where, request.config.hparams.activation_dtype))
     print(f"{plan.hparams_set} on {plan.problem}:\n{plan}", flush=True)
     if not (found := lacks(plan)):
         return plan
-    why = "; ".join(found.values())
-    if wishes.yes and not wishes.plan:
-        print(f"Going on, though this machine plainly cannot do it: {why}.", flush=True)
-        return plan
-    instead = suggestion(request, found)
-    if wishes.plan or where.cluster.size > 1:
-        print(f"This machine plainly cannot do it: {why}. {instead}")
+    why = f"{'; '.join(found.values())}. {suggestion(request, found)}"
+    if wishes.plan or wishes.yes or where.cluster.size > 1:
+        print(f"This machine plainly cannot do it: {why}", flush=True)
         return plan
     raise UserError(
-        f"Expected a machine that can do this. Received: {why}. --yes goes on all the same. "
-        f"{instead}"
+        f"Expected a machine that can do this, or --yes to begin all the same. Received: {why}"
     )
 
 
@@ -177,8 +169,10 @@ def make(request: TrainRequest, machine: Machine) -> TrainingPlan:
     """Returns what a run will take on a machine; nothing is made, and no step.
 
     Raises:
-        UserError: if data are broken, or are not there and nothing makes them.
+        UserError: as `effective_batch.choose`; if data are broken, or are not there and nothing
+            makes them.
     """
+    request = effective_batch.choose(request, machine.replicas)
     config, hparams = request.config, request.config.hparams
     data = effective_batch.data_of(request)
     vocabulary = _vocabulary(request, data)
@@ -206,7 +200,6 @@ def make(request: TrainRequest, machine: Machine) -> TrainingPlan:
             "accumulated": gathered,
             "source_tokens": source,
             "target_tokens": target,
-            "papers_tokens": PAPERS_TOKENS,
         },
         machine=machine,
         memory=round(
@@ -263,12 +256,6 @@ def suggestion(request: TrainRequest, found: dict[str, str]) -> str:
             "--train_steps=10000"
         )
     return "In two minutes, without data: t2t-trainer"
-
-
-def write(run: RunDirectory, plan: TrainingPlan) -> None:
-    """Writes plan.json into a run, unless it has one: a resumed run keeps its first."""
-    if not (run.path / PLAN).exists():
-        write_text_atomic(run.path / PLAN, plan.to_json())
 
 
 def span(hours: float) -> str:
