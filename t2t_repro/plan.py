@@ -21,7 +21,7 @@ from t2t_repro.errors import UserError
 from t2t_repro.models import parameters
 from t2t_repro.problem import Text2TextProblem
 from t2t_repro.text import vocabulary_size
-from t2t_repro.training import devices, effective_batch, updates
+from t2t_repro.training import devices, effective_batch, trainable
 from t2t_repro.training.devices import Devices
 from t2t_repro.training.request import TrainRequest
 
@@ -179,11 +179,11 @@ def make(request: TrainRequest, machine: Machine) -> TrainingPlan:
     shape = effective_batch.mean_batch(request, data)
     count = parameters.count(hparams, *vocabulary).total
     flop = machine.replicas * parameters.train_step_flop(hparams, vocabulary[1], *shape)
-    batches = updates.batches_per_step(hparams)
+    batches = trainable.batches_per_step(hparams)
     seconds = batches * _step_seconds(hparams, flop, machine)
     steps = max(0, request.plan.train_steps - request.run.newest_step())
     checkpoint = 4 * count * _copies(hparams)
-    real, gathered = effective_batch.real_tokens(request, data), updates.gathered(hparams)
+    real, gathered = effective_batch.real_tokens(request, data), trainable.gathered(hparams)
     source, target = (round(machine.replicas * gathered * tokens) for tokens in real)
     held = _held(hparams, vocabulary[1], *shape)
     return TrainingPlan(

@@ -17,7 +17,7 @@ from t2t_repro.config import HParams
 from t2t_repro.fields import flags_of
 from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.runs import problem_of
-from t2t_repro.training import trainable, updates
+from t2t_repro.training import trainable
 from t2t_repro.training.request import Plan
 
 DATA_DIR, RUNS_DIR = "t2t_data", "t2t_runs"
@@ -121,7 +121,7 @@ def hparams_of(values: Mapping[str, Any], before: RunConfig | None) -> tuple[str
     else:
         hparams_set = values["hparams_set"]
         hparams = registry.get_hparams(hparams_set, overrides, values["model"])
-        hparams = updates.resumed(hparams, before.hparams) if before else hparams
+        hparams = trainable.resumed(hparams, before.hparams) if before else hparams
     changes = {"train_steps": end, "model": values["model"]}
     hparams = dataclasses.replace(hparams, **{n: v for n, v in changes.items() if v is not None})
     if before and hparams.train_steps > before.hparams.train_steps:
@@ -132,7 +132,7 @@ def hparams_of(values: Mapping[str, Any], before: RunConfig | None) -> tuple[str
 def _say_where_the_rate_rises_again(hparams: HParams) -> None:
     """Says so of a run that was made longer than the fall of its rate, such as a fine-tuned one."""
     falls = hparams.learning_rate_warmup_steps + hparams.learning_rate_decay_steps
-    end = falls * updates.gathered(hparams) // updates.batches_per_step(hparams)
+    end = falls * trainable.gathered(hparams) // trainable.batches_per_step(hparams)
     if "multi_cycle_cos_decay" in trainable.factors(hparams) and hparams.train_steps > end:
         print(
             f"Warning: by multi_cycle_cos_decay the learning rate has fallen to 0 at step {end:,}, "

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from t2t_repro.config import HParams
 from t2t_repro.fields import parse_overrides
 from t2t_repro.run_directory import RunDirectory
-from t2t_repro.training import updates
+from t2t_repro.training import trainable
 
 _LEAST, _SHARE = 1000, 5  # steps: at least so many, of the parent's one in five
 _RATE = 1e-4  # where the parent does not say its own
@@ -45,7 +45,7 @@ def proposed(
     steps = rows[-1]["step"] if rows else config.hparams.train_steps
     rate, why = _rate([row["learning_rate"] for row in rows])
     hparams = dataclasses.replace(
-        updates.requested(config.hparams),
+        trainable.requested(config.hparams),
         # Not single_cycle_cos_decay, whose train_steps count batches where updates gather several.
         learning_rate_schedule="constant*linear_warmup*multi_cycle_cos_decay",
         learning_rate_constant=rate,
@@ -56,7 +56,7 @@ def proposed(
         freeze="",
     ).override(overrides)
     train_steps = train_steps or hparams.train_steps
-    of_update = updates.gathered(hparams)  # a rate counts updates
+    of_update = trainable.gathered(hparams)  # a rate counts updates
     warmup, falls = hparams.learning_rate_warmup_steps, train_steps // of_update
     if "learning_rate_warmup_steps" not in parse_overrides(overrides):
         warmup = min(falls // 10, warmup)

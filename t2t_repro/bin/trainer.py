@@ -33,7 +33,6 @@ from t2t_repro.fields import flag, flags_of
 from t2t_repro.problem import Problem, check_text
 from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.runs import trained_run
-from t2t_repro.training import cluster
 from t2t_repro.training.request import SCHEDULES, Foresight, Plan, TrainRequest
 
 if TYPE_CHECKING:
@@ -158,7 +157,7 @@ def main(args: flags.FlagValues) -> None:
         quickstart.run(request.run, train)
     else:
         train()
-    if plans or request.schedule == "evaluate" or os.environ.get(cluster.VARIABLE):
+    if plans or request.schedule == "evaluate" or os.environ.get("TF_CONFIG"):
         return
     write_of_run(request.run.path, "t2t-trainer", data_dir=request.config.data_dir)
     if request.finish:
@@ -281,9 +280,9 @@ def choices(values: Mapping[str, Any], split: str) -> dict[str, Any]:
 def check_finish(request: TrainRequest) -> None:
     """Refuses --finish by several processes, or where there is no text."""
     check_text(request.problem, "--finish")
-    if os.environ.get(cluster.VARIABLE):
+    if os.environ.get("TF_CONFIG"):
         raise UserError(
-            f"Expected one process with --finish. Received: {cluster.VARIABLE}. Leave it out, and "
+            "Expected one process with --finish. Received: TF_CONFIG. Leave it out, and "
             "tune the run by t2t-avg-all --tune when it has ended."
         )
 

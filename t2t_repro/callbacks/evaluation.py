@@ -1,7 +1,6 @@
 """What is found at the end of an epoch of `fit`: the BLEU of what is decoded, the best so far."""
 
 import os
-import warnings
 from typing import Any
 
 import keras
@@ -70,7 +69,6 @@ class BestCheckpoints(keras.callbacks.Callback):
 
     def on_train_begin(self, logs=None):
         self._weights: dict[str, np.ndarray] = {}
-        self._validated: bool | None = None
 
     def on_test_batch_begin(self, batch, logs=None):
         # By the end of the epoch SwapEMAWeights may have put the trained weights back.
@@ -83,20 +81,11 @@ class BestCheckpoints(keras.callbacks.Callback):
             for name, value in (logs or {}).items()
             if name.startswith(_VALIDATED)
         }
-        self._validated = self._validated or bool(values)
         if not values:
             return
         weights, self._weights = self._weights or _weights(self.model), {}
         step = int(np.asarray(self.model.optimizer.iterations))
         self._best.add_weights(self._run, weights, step, values)
-
-    def on_train_end(self, logs=None):
-        if self._validated is False:
-            warnings.warn(
-                "BestCheckpoints kept nothing: no epoch of this fit was validated. Give "
-                "validation_data, or Bleu before BestCheckpoints.",
-                stacklevel=2,
-            )
 
 
 def _weights(model: keras.Model) -> dict[str, np.ndarray]:

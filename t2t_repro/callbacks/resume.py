@@ -270,22 +270,18 @@ def _stream(arguments: dict[str, Any]) -> tuple[Any, int]:
     """Returns endless data, or the function that makes them, and the steps of an epoch."""
     x: Any = arguments.get("x")
     steps = arguments.get("steps_per_epoch")
-    ours = hasattr(x, "cardinality") or isinstance(x, Batches)
-    if not ours and not callable(x) and not isinstance(x, Iterator):
-        raise UserError(
-            "Expected a tf.data.Dataset, a generator, or a function of the number of batches to "
-            f"leave out, whose order is known again. Received: {type(x).__name__}. Give "
-            "tf.data.Dataset.from_tensor_slices(...).shuffle(size, seed=seed).batch(size)."
-        )
     if isinstance(x, Batches):
         size, endless = x.num_batches, itertools.chain.from_iterable(itertools.repeat(x))
     else:
         size = max(0, int(x.cardinality())) if hasattr(x, "cardinality") else None
         endless = x.repeat() if size else x
-    if not (steps or size):
+    ordered = size is not None or callable(x) or isinstance(x, Iterator)
+    if not ordered or not (steps or size):
         raise UserError(
-            "Expected steps_per_epoch with data whose end is not known. Received: none. Give it, "
-            "or a tf.data.Dataset that knows its cardinality()."
+            "Expected a tf.data.Dataset of known cardinality(), such as "
+            "tf.data.Dataset.from_tensor_slices(...).shuffle(size, seed=seed).batch(size), or with "
+            "steps_per_epoch a generator or a function of the number of batches to leave out. "
+            f"Received: {type(x).__name__}, steps_per_epoch={steps}."
         )
     return endless, int(steps or size or 0)
 

@@ -8,7 +8,7 @@ from t2t_repro.data import preset
 from t2t_repro.distill.request import DistillRequest
 from t2t_repro.fields import parse_overrides
 from t2t_repro.runs import TrainedRun, is_transformer
-from t2t_repro.training import updates
+from t2t_repro.training import trainable
 
 # A deep encoder and a shallow decoder cost little quality after distillation, and most of the time
 # of a search is the decoder's (Kasai et al. 2021).
@@ -47,7 +47,7 @@ def student(request: DistillRequest, teacher: TrainedRun) -> Student:
     anew = teacher.directory.parent() and not request.warm_start
     if not request.hparams_set:
         plain, own = dataclasses.asdict(of_set), dataclasses.asdict(ran)
-        left_out = {*_OF_TRAINING, *(updates.CHOSEN if ran.effective_batch_size else ())}
+        left_out = {*_OF_TRAINING, *(trainable.CHOSEN if ran.effective_batch_size else ())}
         left_out |= {key for key in own if anew and key.startswith("learning_rate")}
         own = {k: v for k, v in own.items() if v != plain[k] and k not in left_out}
         unread = ran.unread([*own])

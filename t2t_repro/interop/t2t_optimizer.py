@@ -16,7 +16,7 @@ from t2t_repro.interop.tensor2tensor import Entry, arrays_of, assign, entries
 from t2t_repro.models.transformer import Transformer
 from t2t_repro.training import checkpoints
 from t2t_repro.training.optimizers import KINDS, Adafactor, Adam
-from t2t_repro.training.updates import gathered
+from t2t_repro.training.trainable import gathered
 
 WITHOUT = "Or give --nooptimizer_state: the weights alone are then imported."
 

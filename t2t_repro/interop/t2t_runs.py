@@ -23,7 +23,7 @@ from t2t_repro.interop import (
 from t2t_repro.models.build import model_for
 from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.runs import TrainedRun
-from t2t_repro.training import checkpoints, optimizers, updates
+from t2t_repro.training import checkpoints, optimizers, trainable
 
 # A set that tensor2tensor has, for a run whose own it may lack: hparams.json wins over it.
 _T2T_SETS = {TRANSFORMER: "transformer_base_v1", BYTENET: "bytenet_base"}
@@ -246,7 +246,7 @@ def export_checkpoint(
     else:
         state = checkpoints.load_weights(model, path)
     arrays = tensor2tensor.export_variables(model) | t2t_checkpoint.BOOKKEEPING
-    step = state.step * updates.batches_per_step(config.hparams)  # T2T counts batches
+    step = state.step * trainable.batches_per_step(config.hparams)  # T2T counts batches
     arrays[t2t_checkpoint.STEP] = np.array(step, "int64")
     if with_optimizer:
         arrays |= t2t_optimizer.export(model)
@@ -279,7 +279,7 @@ def _flags(run: TrainedRun) -> dict[str, str]:
         "hparams_set": run.config.hparams_set,
         "data_dir": run.config.data_dir,
         "output_dir": os.path.abspath(run.path),
-        "train_steps": str(hparams.train_steps * updates.batches_per_step(hparams)),
+        "train_steps": str(hparams.train_steps * trainable.batches_per_step(hparams)),
     }
 
 

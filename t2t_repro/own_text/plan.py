@@ -14,7 +14,7 @@ from t2t_repro.own_text.request import OwnTextRequest
 from t2t_repro.problem import Problem
 from t2t_repro.progress import duration
 from t2t_repro.run_directory import PLAN, TRAINING_DATA, RunDirectory
-from t2t_repro.training import updates
+from t2t_repro.training import trainable
 
 CPU_MINUTES = 40  # of training, where nothing else is said
 # Of the checkpoints these stay while it trains.
@@ -134,7 +134,7 @@ def measured(trial: RunDirectory) -> Measured:
     train = [row for row in rows if row["kind"] == "train"]
     evaluated = [row for row in rows if row["kind"] == "eval"][-1]
     data, seen = (json.loads((trial.path / n).read_bytes()) for n in (TRAINING_DATA, PLAN))
-    update = updates.batches_per_step(config.hparams)
+    update = trainable.batches_per_step(config.hparams)
     tokens = update * data["targets_tokens"] / data["batches"]
     rate = statistics.median(float(row["tokens_per_second"]) for row in train[1:])
     return Measured(

@@ -1,4 +1,10 @@
-"""The devices of a run: one, several of this host, or those of several hosts (TF_CONFIG).
+"""The devices of a run: one, several of this host, or those of several hosts.
+
+The hosts stand in TF_CONFIG, the same on each but for the index:
+
+  TF_CONFIG='{"cluster": {"worker": ["a:2222", "b:2222"]}, "task": {"type": "worker", "index": 0}}'
+
+Index 0, or the one of type "chief", is the chief.
 
 Every device trains on its shard of each batch and holds all the weights. Whatever is not a step
 (checkpoints, metrics, evaluation, for which models/copies.py shares batches among its devices) is
@@ -23,15 +29,68 @@ import numpy as np
 from t2t_repro import process
 from t2t_repro.errors import UserError
 from t2t_repro.process import available_cores
-from t2t_repro.training import cluster as clusters
 from t2t_repro.training.checkpoints import seed_variables
-from t2t_repro.training.cluster import Cluster
 
+TF_CONFIG = "TF_CONFIG"  # which tells TensorFlow's strategies the hosts of a run
+_JOBS = ("chief", "worker")
+_EXAMPLE = '{"cluster": {"worker": ["a:2222", "b:2222"]}, "task": {"type": "worker", "index": 0}}'
 _SEED_STRIDE = 1_000_003  # from one replica's seed to the next
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
 _PACKAGES = {"tensorflow": "tensorflow[and-cuda]", "jax": "jax[cuda12]"}
 
 Device = tuple[str, int]  # its name, as its maker calls it, and bytes of memory; 0: unknown
+
+
+@dataclasses.dataclass(frozen=True)
+class Cluster:
+    """The worker processes of a run. One alone, the default, needs no address.
+
+    Attributes:
+        addresses: HOST:PORT of each, the chief's first.
+        index: which of them this process is.
+    """
+
+    addresses: tuple[str, ...] = ("",)
+    index: int = 0
+
+    @property
+    def size(self) -> int:
+        """The number of workers."""
+        return len(self.addresses)
+
+    @property
+    def is_chief(self) -> bool:
+        """Whether this worker is the one that writes the run directory and evaluates."""
+        return self.index == 0
+
+    def __str__(self) -> str:
+        return f"worker {self.index} of {self.size}"
+
+
+def cluster_of(environment: Mapping[str, str]) -> Cluster:
+    """Returns the cluster of TF_CONFIG; one worker alone where it is not set.
+
+    Raises:
+        UserError: if it does not say who the workers are and which this one is.
+    """
+    text = environment.get(TF_CONFIG, "").strip()
+    if not text:
+        return Cluster()
+    try:
+        config = json.loads(text)
+        jobs, task = config["cluster"], config["task"]
+        kind, index = task["type"], task["index"]
+        addresses = [address for job in _JOBS for address in jobs.get(job, ())]
+        chiefs = jobs.get("chief", ())
+        known = not jobs.keys() - _JOBS and len(chiefs) < 2 and index in range(len(jobs[kind]))
+        if not known or len({*addresses}) < len(addresses):
+            raise ValueError
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise UserError(
+            f"Expected {TF_CONFIG} to name a chief or none, the workers, and this one by type and "
+            f"index, such as {_EXAMPLE}. Received: {text!r}. Unset it to train on this host alone."
+        ) from None
+    return Cluster(tuple(addresses), index + len(chiefs) * (kind == "worker"))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -164,9 +223,9 @@ def choose(worker_gpu: int | None = None, environment: Mapping[str, str] = os.en
     Raises:
         UserError: if there are fewer, or TF_CONFIG is wrong, or asks for what the backend has not.
     """
-    cluster = clusters.from_environment(environment)
-    if not os.environ.get(clusters.VARIABLE, "x").strip():
-        del os.environ[clusters.VARIABLE]  # TensorFlow would read it as JSON, empty as it is
+    cluster = cluster_of(environment)
+    if not os.environ.get(TF_CONFIG, "x").strip():
+        del os.environ[TF_CONFIG]  # TensorFlow would read it as JSON, empty as it is
     if keras.backend.backend() != "tensorflow":
         return _under_jax(worker_gpu, cluster)
     import tensorflow as tf
@@ -221,8 +280,8 @@ def _under_jax(worker_gpu: int | None, cluster: Cluster) -> Devices:
 
     if cluster.size > 1:
         raise UserError(
-            f"Expected the TensorFlow backend where {clusters.VARIABLE} names several workers. "
-            f"Received: {keras.backend.backend()}. Unset {clusters.VARIABLE}, or KERAS_BACKEND."
+            f"Expected the TensorFlow backend where {TF_CONFIG} names several workers. "
+            f"Received: {keras.backend.backend()}. Unset {TF_CONFIG}, or KERAS_BACKEND."
         )
     wanted = worker_gpu or 0
     if wanted > 1:

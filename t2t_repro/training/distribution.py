@@ -3,7 +3,10 @@
 import contextlib
 import functools
 import math
-from collections.abc import Callable, Iterator, Mapping
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from typing import Any, Protocol
 
 import keras
@@ -11,12 +14,14 @@ import numpy as np
 
 from t2t_repro import process
 from t2t_repro.models.guarded import GuardedModel
-from t2t_repro.training.ahead import CompilePool, FeatureShapes
 from t2t_repro.training.devices import ONE, Devices
 
+FeatureShapes = Mapping[str, tuple[int, int]]  # {feature: (rows, length)}
+Say = Callable[[str], None]
 Observe = Callable[[np.ndarray], None]
 # Of a batch and whether the norms are wanted: its loss, whether it was applied, the squared norms.
 Compiled = Callable[[dict, bool], tuple[float, bool, Any]]
+_LOOK = 0.2  # seconds from one look for a signal to the next
 
 
 def batches(dataset) -> Iterator:
@@ -63,7 +68,7 @@ class TrainStep(Protocol):
 
 
 def step_function(
-    model: GuardedModel, devices: Devices = ONE, ahead: CompilePool | None = None
+    model: GuardedModel, devices: Devices = ONE, ahead: "CompilePool | None" = None
 ) -> TrainStep:
     """Returns a function that trains `model` on one batch and returns its loss.
 
@@ -174,7 +179,7 @@ def _on_replicas(model: GuardedModel, devices: Devices) -> Compiled:
     return run
 
 
-def _under_jax(model: GuardedModel, devices: Devices, ahead: CompilePool | None) -> Compiled:
+def _under_jax(model: GuardedModel, devices: Devices, ahead: "CompilePool | None") -> Compiled:
     """Compiled once for each shape of a batch; several devices hold the whole state each."""
     import jax
 
@@ -222,6 +227,95 @@ def _under_jax(model: GuardedModel, devices: Devices, ahead: CompilePool | None)
         return float(loss), bool(applied), squares
 
     return run
+
+
+class CompilePool:
+    """Compiles a JAX step for each shape of a batch, in threads; a context that waits for them.
+
+    For a GPU that takes long, since XLA tries many programs for each product and keeps the fastest,
+    and a run has as many shapes as buckets. So threads make them, those of the most frequent shapes
+    first, and batches whose program is there are trained on meanwhile.
+
+    Args:
+        shapes: what to compile, in this order.
+        at_once: how many threads.
+        say: prints a line.
+    """
+
+    def __init__(self, shapes: Sequence[FeatureShapes] = (), at_once: int = 1, say: Say = print):
+        self._shapes, self._at_once, self._say = shapes, at_once, say
+        self._programs: dict[tuple, Future[Callable]] = {}
+        self._pool = ThreadPoolExecutor(at_once)
+        self._tracing = threading.Lock()  # Keras layers are not made to be traced side by side
+        self._lower: Callable[[FeatureShapes], Any]  # that of `begin`
+
+    def __enter__(self) -> "CompilePool":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._pool.shutdown(cancel_futures=True)
+
+    def begin(self, lower: Callable[[FeatureShapes], Any]) -> None:
+        """Begins to compile what `lower` returns for each shape, a jax.stages.Lowered."""
+        self._lower = lower
+        for shape in self._shapes:
+            self._programs[_key(shape)] = self._pool.submit(self._compiled, shape)
+        if self._shapes:
+            self._say(
+                f"XLA compiles a step for each of {len(self._shapes)} shapes of a batch, "
+                f"{self._at_once} at once."
+            )
+
+    def program(self, batch: Mapping[str, Any]) -> Callable | None:
+        """Returns the program for a batch, once it is there; None: it is not among the shapes.
+
+        Raises:
+            CancelledError: on a signal, while it is not there.
+        """
+        shape = {name: ids.shape for name, ids in batch.items()}
+        future = self._programs.get(_key(shape))
+        if future is None:
+            return None
+        if future.cancel():  # no thread has come to it: what is needed is not to wait for others
+            future = self._made_here(shape)
+        while not future.done():
+            if process.received_signal():
+                raise CancelledError
+            time.sleep(_LOOK)
+        if future.exception():  # such as for want of the memory that the others took meanwhile
+            future = self._made_here(shape)
+        return future.result()
+
+    def _made_here(self, shape: FeatureShapes) -> Future[Callable]:
+        future: Future[Callable] = Future()
+        future.set_result(self._compiled(shape))
+        self._programs[_key(shape)] = future
+        return future
+
+    def _compiled(self, shape: FeatureShapes) -> Callable:
+        with self._tracing:
+            lowered = self._lower(shape)
+        return lowered.compile()
+
+
+def compile_ahead(dataset: Any, devices: Devices, steps: int, say: Say) -> CompilePool:
+    """Returns what is worth compiling ahead: on GPUs under JAX, shapes that `steps` will need.
+
+    Args:
+        dataset: of `pipeline.make_dataset`; another's shapes are compiled as they come.
+        devices: what trains.
+        steps: how many batches are to come.
+        say: see `CompilePool`.
+    """
+    shares = getattr(dataset, "shares", ())
+    needed = [shape for share, shape in shares if share * steps >= 1]
+    if devices.kind != "GPU" or len(needed) < 2:
+        return CompilePool()
+    return CompilePool(needed, min(len(needed), max(1, process.available_cores() // 2)), say)
+
+
+def _key(shape: FeatureShapes) -> tuple:
+    return tuple(sorted((name, tuple(size)) for name, size in shape.items()))
 
 
 def was_compiling(model: keras.Model) -> bool:

@@ -3,7 +3,7 @@
 A batch of batch_size tokens holds fewer, for padding counts there. How many real ones it has is
 known of the data; so few batches as may be are gathered for an update (multistep_adam), and they
 are made smaller until both sides together have twice effective_batch_size. What was chosen is in
-the run's hparams; a run that goes on keeps it.
+the run's hparams; a run that goes on keeps it, on other devices too, of which the trainer warns.
 """
 
 import dataclasses
@@ -16,7 +16,6 @@ from t2t_repro.data.batching import hparams_to_batching_scheme
 from t2t_repro.data.needs import DataNeeds
 from t2t_repro.errors import UserError
 from t2t_repro.problem import Split
-from t2t_repro.training import updates
 from t2t_repro.training.request import TrainRequest
 
 _LENGTH = 28  # tokens of a sentence where the data are not there to say it: WMT's, about
@@ -24,7 +23,6 @@ _FULL = 0.9  # of batch_size is in a batch: buckets round down, and the other si
 _REAL = 0.9  # of these are no padding
 _NEAR = 0.005  # of the size that is asked for
 _ROUNDS = 5  # the tokens of a batch do not quite follow its size: sizes are rounded down
-_FAR = 0.2  # of a run that goes on on other devices
 
 
 def choose(request: TrainRequest, replicas: int) -> TrainRequest:
@@ -35,15 +33,11 @@ def choose(request: TrainRequest, replicas: int) -> TrainRequest:
         replicas: how many devices share each batch.
 
     Raises:
-        UserError: if the user says too how many batches to gather; or if the run that goes on has
-            updates of another size on these devices.
+        UserError: if the user says too how many batches to gather.
     """
     hparams = request.config.hparams
     wanted = hparams.effective_batch_size
-    if not wanted:
-        return request
-    if request.run.exists():
-        _check(request, replicas)
+    if not wanted or request.run.exists():  # which keeps what was chosen
         return request
     if hparams.optimizer_multistep_accumulate_steps:
         raise UserError(
@@ -78,21 +72,6 @@ def _tokens(request: TrainRequest, batch_size: int) -> float:
     """Returns the tokens of a side, without padding, if a device's batches were of a size."""
     other = _with(request, batch_size=batch_size)
     return statistics.mean(real_tokens(other, data_of(other)))
-
-
-def _check(request: TrainRequest, replicas: int) -> None:
-    """Refuses to go on with updates of quite another size, as far as the data are there to say."""
-    hparams = request.config.hparams
-    if not data_of(request).are_there:
-        return
-    wanted, batches = hparams.effective_batch_size, replicas * updates.gathered(hparams)
-    found = batches * _tokens(request, hparams.batch_size)
-    if abs(found / wanted - 1) > _FAR:
-        raise UserError(
-            f"Expected as many devices as {request.run.path} was begun on: its updates are to have "
-            f"{wanted:,} tokens a side (effective_batch_size). Received: {replicas}, on which they "
-            f"would have some {found:,.0f}. --worker_gpu says how many."
-        )
 
 
 def data_of(request: TrainRequest) -> DataNeeds:

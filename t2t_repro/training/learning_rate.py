@@ -26,7 +26,7 @@ def schedule(hparams: HParams) -> "Schedule":
     number, a tensor or a variable; `float()` accepts it.
 
     Raises:
-        UserError: on an unknown schedule, or a setting under which it is not defined.
+        UserError: on an unknown name.
     """
     return Schedule(hparams)
 
@@ -55,7 +55,7 @@ class Schedule(keras.optimizers.schedules.LearningRateSchedule):
 
     def __init__(self, hparams: HParams | dict[str, Any]):
         self.hparams = hparams if isinstance(hparams, HParams) else HParams(**hparams)
-        trainable.check_schedule(self.hparams)
+        trainable.check(self.hparams)
         self._factors = [_FACTORS[name] for name in trainable.factors(self.hparams)]
 
     def __call__(self, step):

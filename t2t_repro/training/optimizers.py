@@ -17,7 +17,7 @@ from t2t_repro.layers import kernels
 from t2t_repro.layers.layer import FusedVariable
 from t2t_repro.training import learning_rate as learning_rates
 from t2t_repro.training import trainable
-from t2t_repro.training.updates import gathered
+from t2t_repro.training.trainable import gathered
 
 
 def from_hparams(hparams: HParams) -> keras.optimizers.Optimizer:
@@ -30,7 +30,7 @@ def from_hparams(hparams: HParams) -> keras.optimizers.Optimizer:
     Raises:
         UserError: if the optimizer or its learning-rate schedule is unknown or not defined.
     """
-    trainable.check_optimizer(hparams)
+    trainable.check(hparams)
     common: dict[str, Any] = {
         "learning_rate": learning_rates.schedule(hparams),
         "l2": hparams.weight_decay,

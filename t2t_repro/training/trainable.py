@@ -1,75 +1,33 @@
-"""What must hold of hparams before they are trained by; it loads nothing heavy.
+"""What hparams say of a training; it loads nothing heavy.
 
-A configuration that is only decoded by, such as one of tensor2tensor's, may name what is not here.
+An optimizer gathers so many batches for an update, and the trainer takes so many for a step. These
+are the same where hparam effective_batch_size sets the size of updates: a step is an update there.
+Elsewhere a step is a batch, as tensor2tensor counts, also by multistep_adam.
 """
+
+import dataclasses
 
 from t2t_repro.config import FACTORS, OPTIMIZERS, SCHEMES, HParams, snake_case
 from t2t_repro.errors import UserError, unknown
 
-# What a factor of the schedule, or a scheme of the factor "legacy", divides by.
-_DIVIDES_BY = {
-    "linear_decay": "learning_rate_decay_steps",
-    "cosdecay": "learning_rate_decay_steps",
-    "multi_cycle_cos_decay": "learning_rate_decay_steps",
-    "rsqrt_normalized_decay": "learning_rate_warmup_steps",
-    "exp_decay": "learning_rate_decay_steps",
-}
-_SCHEME_DIVIDES_BY = {
-    "exp": "learning_rate_decay_steps",
-    "cosine": "learning_rate_cosine_cycle_steps",
-    "cyclelinear10x": "learning_rate_warmup_steps",
-}
+# What `effective_batch.choose` sets of a run, which keeps it when it goes on.
+CHOSEN = ("batch_size", "optimizer", "optimizer_multistep_accumulate_steps")
 
 
 def check(hparams: HParams) -> None:
-    """Refuses hparams that no training can follow.
+    """Refuses names that no training knows; what is only decoded by may have them.
 
     Raises:
-        UserError: as `check_optimizer` and `check_schedule`; or if the schedule names no factor, by
-            which tensor2tensor's rate is 1.
+        UserError: if the optimizer, a factor of the learning rate's schedule or its decay is
+            unknown.
     """
-    check_optimizer(hparams)
-    check_schedule(hparams)
-    if not factors(hparams):
-        raise UserError(
-            "Expected learning_rate_schedule to name a factor or a product of some, such as "
-            f"constant*linear_warmup*rsqrt_decay. Received: {hparams.learning_rate_schedule!r}."
-        )
-
-
-def check_optimizer(hparams: HParams) -> None:
-    """Raises a UserError if the optimizer is unknown."""
     if snake_case(hparams.optimizer) not in OPTIMIZERS:
         raise unknown("optimizer", hparams.optimizer, OPTIMIZERS)
-
-
-def check_schedule(hparams: HParams) -> None:
-    """Refuses a learning rate that is not defined everywhere.
-
-    Raises:
-        UserError: if a factor of its schedule is unknown, or divides by 0.
-    """
     for name in factors(hparams):
         if name not in FACTORS:
             raise unknown("factor in learning_rate_schedule", name, FACTORS)
-        part, field = name, _DIVIDES_BY.get(name)
-        if name == "legacy":
-            part = scheme(hparams)
-            if part not in SCHEMES:
-                raise unknown("learning_rate_decay_scheme", part, SCHEMES)
-            field = _SCHEME_DIVIDES_BY.get(part)
-        if field and getattr(hparams, field) <= 0:
-            raise UserError(
-                f"The learning rate's {part} needs {field} > 0. Received: "
-                f"{getattr(hparams, field)}."
-            )
-        steps, warmup = hparams.train_steps, hparams.learning_rate_warmup_steps
-        if name == "single_cycle_cos_decay" and steps <= warmup:
-            raise UserError(
-                "single_cycle_cos_decay falls from the end of the warmup to the last step: it "
-                f"needs train_steps > learning_rate_warmup_steps. Received: train_steps={steps}, "
-                f"learning_rate_warmup_steps={warmup}."
-            )
+        if name == "legacy" and scheme(hparams) not in SCHEMES:
+            raise unknown("learning_rate_decay_scheme", scheme(hparams), SCHEMES)
 
 
 def factors(hparams: HParams) -> list[str]:
@@ -81,3 +39,53 @@ def factors(hparams: HParams) -> list[str]:
 def scheme(hparams: HParams) -> str:
     """Returns what the factor "legacy" decays by."""
     return hparams.learning_rate_decay_scheme or "none"
+
+
+def gathered(hparams: HParams) -> int:
+    """Returns how many batches make an update."""
+    return hparams.optimizer_multistep_accumulate_steps or 1
+
+
+def batches_per_step(hparams: HParams) -> int:
+    """Returns how many batches make a step."""
+    return gathered(hparams) if hparams.effective_batch_size else 1
+
+
+def requested(hparams: HParams) -> HParams:
+    """Returns a run's hparams as another run asks for them: what was chosen is chosen anew."""
+    if not hparams.effective_batch_size:
+        return hparams
+    return dataclasses.replace(hparams, optimizer="adam", optimizer_multistep_accumulate_steps=0)
+
+
+def resumed(hparams: HParams, before: HParams) -> HParams:
+    """Returns the hparams of a command with what the run that it continues has chosen.
+
+    Raises:
+        UserError: if they cannot be those that the run was begun with, of which it was chosen.
+    """
+    wanted = hparams.effective_batch_size
+    if not wanted or wanted != before.effective_batch_size:
+        return hparams
+    batches = hparams.optimizer_multistep_accumulate_steps
+    another = batches not in (0, before.optimizer_multistep_accumulate_steps)
+    if hparams.batch_size < before.batch_size or another:
+        name = "optimizer_multistep_accumulate_steps" if another else "batch_size"
+        raise UserError(
+            f"Expected the run's own {name}, {getattr(before, name)}, which it chose for "
+            f"effective_batch_size={wanted}. Received: {getattr(hparams, name)}. Leave it out, or "
+            "give another --output_dir."
+        )
+    return dataclasses.replace(hparams, **{name: getattr(before, name) for name in CHOSEN})
+
+
+def for_memory_probe(hparams: HParams) -> HParams:
+    """Returns the hparams of a trial of memory: with the sums that several batches are gathered in.
+
+    How many they will be is not known, and changes nothing of what two need.
+    """
+    if not hparams.effective_batch_size or gathered(hparams) > 1:
+        return hparams
+    return dataclasses.replace(
+        hparams, optimizer="multistep_adam", optimizer_multistep_accumulate_steps=2
+    )

@@ -33,13 +33,12 @@ from t2t_repro.models.guarded import GuardedModel
 from t2t_repro.problem import Problem, Split
 from t2t_repro.run_directory import PLAN, TRAINING_DATA, WARM_START, RunConfig, RunDirectory
 from t2t_repro.training import (
-    ahead,
     checkpoints,
     devices,
     distribution,
     effective_batch,
     optimizers,
-    updates,
+    trainable,
     warm_start,
 )
 from t2t_repro.training.devices import ONE, Devices
@@ -168,7 +167,7 @@ def train(request: TrainRequest, where: Devices = ONE, plan: str = "") -> dict[s
             hooks=hooks,
             encoders=problem.feature_encoders(config.data_dir),
             devices=where,
-            batches_per_step=updates.batches_per_step(config.hparams),
+            batches_per_step=trainable.batches_per_step(config.hparams),
         ).train()
         if evaluation and not evaluation.results:
             evaluation(checkpoints.load_weights(model, run.path).step)
@@ -402,7 +401,7 @@ class Trainer:
             with process.deliver_signals():
                 dataset = self._make_dataset(self._batches)
             left = (last - self._step) * self._batches_per_step
-            with ahead.of(dataset, self._devices, left, log.say) as programs:
+            with distribution.compile_ahead(dataset, self._devices, left, log.say) as programs:
                 train_step = distribution.step_function(self._model, self._devices, programs)
                 self._saved_at = time.monotonic()
                 batches = distribution.batches(dataset)

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from t2t_repro import process
-from t2t_repro.training import ahead
-from t2t_repro.training.ahead import CompilePool
+from t2t_repro.training import distribution
 from t2t_repro.training.devices import Devices
+from t2t_repro.training.distribution import CompilePool
 
 SHAPES = [{"inputs": (rows, 60 // rows), "targets": (rows, 60 // rows)} for rows in (4, 10, 3)]
 
@@ -106,7 +106,7 @@ def test_it_is_for_gpus_and_shapes_that_the_steps_will_need(
     dataset, kind, steps, count, lower, may, said
 ):
     may.set()
-    with ahead.of(dataset, Devices(kind=kind), steps, said.append) as programs:
+    with distribution.compile_ahead(dataset, Devices(kind=kind), steps, said.append) as programs:
         programs.begin(lower)
         found = [programs.program(batch_of(shape)) for shape in SHAPES]
     assert found == [f"program of {r}" for r in (4, 10, 3)][:count] + [None] * (3 - count)

@@ -11,8 +11,7 @@ import pytest
 
 from t2t_repro.errors import UserError
 from t2t_repro.training import devices
-from t2t_repro.training.cluster import Cluster
-from t2t_repro.training.devices import ONE, Devices
+from t2t_repro.training.devices import ONE, Cluster, Devices, cluster_of
 
 TWO_WORKERS = {
     "TF_CONFIG": json.dumps(
@@ -151,3 +150,41 @@ def test_a_gpu_that_is_not_found_and_a_cpu_in_parts_are_warned_of(smi, monkeypat
     assert "--worker_gpu=3" in warning
     several = Devices(cluster=Cluster(("a:1", "b:1"), 1), local=2, kind="GPU")
     assert devices.warnings(several, 2) == []
+
+
+THREE = ["a:2222", "b:2222", "c:70"]
+
+
+def parse(jobs, index, kind="worker") -> Cluster:
+    task = {"type": kind, "index": index}
+    return cluster_of({"TF_CONFIG": json.dumps({"cluster": jobs, "task": task})})
+
+
+@pytest.mark.parametrize("environment", [{}, {"TF_CONFIG": " \n"}])
+def test_without_tf_config_a_worker_is_alone(environment):
+    alone = cluster_of(environment)
+    assert alone == Cluster() and alone.size == 1 and alone.is_chief
+
+
+def test_the_chief_is_worker_0_or_the_one_of_that_name():
+    assert parse({"worker": THREE}, 0) == Cluster(tuple(THREE), 0)
+    second = parse({"worker": THREE}, 1)
+    assert (second.index, second.size, second.is_chief) == (1, 3, False)
+    jobs = {"worker": THREE[:2], "chief": THREE[2:]}
+    assert parse(jobs, 0, "chief") == Cluster(("c:70", "a:2222", "b:2222"), 0)
+    assert [parse(jobs, index).index for index in (0, 1)] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    "jobs, index, kind",
+    [
+        (None, 0, "worker"),
+        ({"worker": THREE, "evaluator": ["d:1"]}, 0, "evaluator"),
+        ({"chief": ["a:2222"], "worker": THREE}, 0, "worker"),
+        ({"chief": THREE}, 0, "chief"),
+        ({"worker": THREE}, 3, "worker"),
+    ],
+)
+def test_workers_that_do_not_say_who_they_are_are_refused(jobs, index, kind):
+    with pytest.raises(UserError):
+        parse(jobs, index, kind)

