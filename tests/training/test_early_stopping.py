@@ -88,15 +88,3 @@ def test_what_is_decoded_is_a_sample_of_its_own():
     assert not by_bleu.reason(rows, f"{ALL}; bleu of 7 sentences")
     rows[1] = row(15, 3.0, 9.0, "1 of 9 examples; bleu of 7 sentences")
     assert by_bleu.reason(rows, f"{ALL}; bleu of 7 sentences")
-
-
-def test_a_score_that_rises_by_little_is_not_stopped():
-    scores = {10: 0.02, 20: 0.05, 30: 0.08, 40: 0.11, 50: 0.14}
-    rows = [
-        {"kind": "eval", "step": step, "split": "dev", "approx_bleu_score": score}
-        for step, score in scores.items()
-    ]
-    name = "approx_bleu_score"
-    assert not EarlyStopping(steps=30, metric=name).reason(rows, ALL)
-    reason = EarlyStopping(steps=30, metric=name, metric_delta=0.1).reason(rows, ALL)
-    assert all(each in reason for each in (name, "0.0500", "step 20", "0.1400", "step 50"))

@@ -23,7 +23,7 @@ def test_lengths_are_padded_only_where_the_model_does_not_see_it(monkeypatch, na
     batch = {name: ids.astype("int32") for name, ids in batch.items()}
     expected = Evaluator(model).loss(batch)
     monkeypatch.setattr(evaluation.keras.backend, "backend", lambda: "jax")
-    monkeypatch.setattr(evaluation.copies, "spread", lambda model, grown: grown)
+    monkeypatch.setattr(evaluation.copies, "shard_batch", lambda model, grown: grown)
     assert Evaluator(model).loss(batch) == pytest.approx(expected, rel=1e-5)
 
 

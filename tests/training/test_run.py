@@ -1,4 +1,5 @@
 import dataclasses
+import itertools
 import json
 import shutil
 
@@ -12,7 +13,7 @@ from t2t_repro.data.job import Job
 from t2t_repro.errors import UserError
 from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.training import checkpoints, trainer
-from t2t_repro.training.devices import Devices
+from t2t_repro.training.devices import ONE, Devices
 from t2t_repro.training.evaluation import evaluation_data, evaluation_sample
 from t2t_repro.training.request import Plan, TrainRequest
 
@@ -65,10 +66,43 @@ def test_batches_have_a_few_shapes_where_each_is_compiled(make, monkeypatch, xla
 
     monkeypatch.setattr(pipeline, "make_dataset", make_dataset)
     request = make(steps=1, schedule="train")
-    config = dataclasses.replace(request.config, xla_compile=xla_compile)
     # The first is looked at for what is wrong with it alone.
-    trainer.run(dataclasses.replace(request, config=config))
+    trainer.run(compiled(request) if xla_compile else request)
     assert asked == most
+
+
+def compiled(request):
+    config = dataclasses.replace(request.config, xla_compile=True)
+    return dataclasses.replace(request, config=config)
+
+
+def test_a_run_keeps_xla_compile(make):
+    request = compiled(make())
+    request.run.begin(request.config, ["t2t-trainer"], [])
+    assert request.run.config().xla_compile
+    with pytest.raises(UserError, match="xla_compile"):
+        request.run.check(make().config)
+
+
+@pytest.mark.slow
+def test_steps_that_xla_compiles_are_the_plain_ones_and_go_on(make):
+    settings = (
+        "num_hidden_layers=1,hidden_size=24,filter_size=40,num_heads=2,batch_size=256,"
+        "min_length_bucket=8,length_bucket_step=2,learning_rate_warmup_steps=400,"
+        "attention_dropout=0,layer_prepostprocess_dropout=0,relu_dropout=0"
+    )
+    losses, widths = {}, {}
+    for name, ends in (("plain", [20]), ("xla", [10, 20])):
+        for steps in ends:
+            request = make(steps, name, settings, frequency=10, schedule="train")
+            request = compiled(request) if name == "xla" else request
+            trainer.run(request)
+        losses[name] = [row["loss"] for row in rows_of(request.run)]
+        data = itertools.islice(trainer._training_data(request, ONE, 0), 40)
+        widths[name] = {batch["targets"].shape[1] for batch in data}
+    assert len(losses["xla"]) == 20
+    assert losses["xla"] == pytest.approx(losses["plain"], rel=1e-5)
+    assert 1 < len(widths["xla"]) < len(widths["plain"])
 
 
 def test_workers_report_at_the_same_steps(make, monkeypatch):
@@ -244,19 +278,6 @@ def test_the_seed_decides_the_weights(make):
 
 
 @pytest.mark.slow
-def test_a_new_run_may_begin_with_the_weights_of_another(make, capsys):
-    first = make(run="first", schedule="train")
-    trainer.run(first)
-    options = {"warm_start_from": str(first.run.path), "schedule": "train"}
-    second = make(run="second", steps=1, **options)
-    trainer.run(second)
-    assert f"{first.run.path}/checkpoints/ckpt-4" in capsys.readouterr().out
-    # The first step's learning rate is 0, as T2T's: the weights are still those of the first run.
-    for name, value in weights_of(first, 4).items():
-        np.testing.assert_array_equal(value, weights_of(second, 1)[name], name)
-
-
-@pytest.mark.slow
 def test_a_warm_start_from_another_model_leaves_nothing_behind_and_in_part_a_table(make):
     first = make(run="first", steps=1, schedule="train")
     trainer.run(first)
@@ -270,18 +291,11 @@ def test_a_warm_start_from_another_model_leaves_nothing_behind_and_in_part_a_tab
     assert table["step"] == 1 and {row["what"] for row in table["rows"]} == {"taken", "new"}
 
 
-def test_nothing_is_written_where_the_data_are_missing(make, tmp_path):
+def test_nothing_is_written_where_the_data_or_the_split_are_missing(make, tmp_path):
     request = make()
     config = dataclasses.replace(request.config, data_dir=str(tmp_path / "empty"))
-    with pytest.raises(UserError, match="t2t-datagen"):
-        trainer.run(dataclasses.replace(request, config=config))
-    assert not request.run.path.exists()
-
-
-def test_a_split_that_the_problem_lacks_is_refused(make):
-    request = make(eval_split="test")
-    with pytest.raises(UserError, match="test"):
-        trainer.run(request)
-    assert not request.run.path.exists()
-    with pytest.raises(UserError, match="--schedule"):
-        evaluation_data(request.problem, "test", request.config)
+    without_data = dataclasses.replace(request, config=config)
+    for wrong, name in ((without_data, "t2t-datagen"), (make(eval_split="test"), "test")):
+        with pytest.raises(UserError, match=name):
+            trainer.run(wrong)
+        assert not wrong.run.path.exists()

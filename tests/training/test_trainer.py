@@ -154,14 +154,6 @@ def test_a_lack_of_memory_names_the_bucket_and_the_flags(error):
             raise ZeroDivisionError
 
 
-def test_another_error_of_a_step_is_not_taken_for_it(make_model, make_batches):
-    model = make_model()
-    step = distribution.step_function(model)
-    ids = tf.constant([[99]])  # the vocabulary has 11
-    with pytest.raises(tf.errors.InvalidArgumentError, match="99"):
-        step({"inputs": ids, "targets": ids})
-
-
 def test_what_is_done_again_is_not_in_the_metrics_twice(
     run, make_model, make_batches, train, steps
 ):

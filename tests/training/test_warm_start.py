@@ -72,10 +72,7 @@ def test_all_is_taken_from_the_same_model(parent, tmp_path, partial):
     assert before.keys() == {row["name"] for row in kept["rows"]}
 
 
-@pytest.mark.parametrize("shared", [True, False])
-def test_the_rows_of_pieces_behind_the_parents_begin_as_the_mean_of_their_parts(
-    parent, tmp_path, shared
-):
+def test_the_rows_of_pieces_behind_the_parents_begin_as_the_mean_of_their_parts(parent, tmp_path):
     folder = data(tmp_path / "more", [*PIECES, "egged_", "cabbage_"])
     _, after, start = begun(parent, folder)
     tables = [row for row in start.rows if row.what == warm_start.RESIZED]
