@@ -19,7 +19,7 @@ from typing import Any
 
 from absl import flags
 
-from t2t_repro import cli, progress
+from t2t_repro import cli
 from t2t_repro.fields import flag
 from t2t_repro.files import write_text_atomic
 from t2t_repro.runs import TrainedRun, trained_run
@@ -86,8 +86,7 @@ def evaluate(run: TrainedRun, request: EvalRequest) -> dict[str, Any]:
 
     split, steps = "test" if request.eval_use_test_set else "dev", request.eval_steps
     where = devices.here(request.worker_gpu)
-    for warning in devices.warnings(where, request.worker_gpu):
-        progress.on_stderr(f"Warning: {warning}")
+    devices.warn(where)
     path = run.checkpoint(request.checkpoint_path)
     dataset = evaluation.evaluation_data(run.problem, split, config, steps)
     evaluator = evaluation.Evaluator(run.on(where).model(path), list(metrics.METRICS))

@@ -85,7 +85,7 @@ class BestCheckpoints(keras.callbacks.Callback):
             return
         weights, self._weights = self._weights or _weights(self.model), {}
         step = int(np.asarray(self.model.optimizer.iterations))
-        self._best.add_weights(self._run, weights, step, values)
+        self._best.add(self._run, step, values, weights=weights)
 
 
 def _weights(model: keras.Model) -> dict[str, np.ndarray]:

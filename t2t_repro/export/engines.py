@@ -26,8 +26,7 @@ def carry_out(job: DecodeJob, say: Report) -> None:
 def _model(job: DecodeJob, say: Report) -> Engine:
     """The model of the run, or an ensemble of it and others."""
     where = devices.here(job.request.worker_gpu)
-    for warning in devices.warnings(where, job.request.worker_gpu):
-        say(f"Warning: {warning}")
+    devices.warn(where)
     searches = job.searches()
     named = (path.strip() for path in (job.request.ensemble or "").split(","))
     others = [trained_run(path) for path in named if path]

@@ -15,7 +15,6 @@ from t2t_repro.data.batching import hparams_to_batching_scheme
 from t2t_repro.errors import UserError
 from t2t_repro.problem import Split
 from t2t_repro.run_directory import RunConfig
-from t2t_repro.training import trainable
 from t2t_repro.training.request import TrainRequest
 
 _SHARE = 0.9  # of the free memory may be used
@@ -31,7 +30,10 @@ def find(request: TrainRequest) -> int:
         UserError: if not even one token fits, or a trial ends for another reason.
     """
     room = _SHARE * process.free_memory()
-    hparams = trainable.for_memory_probe(request.config.hparams)
+    hparams = request.config.hparams
+    if hparams.effective_batch_size:  # however many are gathered, their sums take the same room
+        gathers = {"optimizer": "multistep_adam", "optimizer_multistep_accumulate_steps": 2}
+        hparams = dataclasses.replace(hparams, **gathers)
     size = hparams.batch_size
     while size:
         tried = dataclasses.replace(hparams, batch_size=size)

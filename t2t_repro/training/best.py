@@ -8,7 +8,7 @@ has them; `checkpoints/ranking.json` says which is first.
 import dataclasses
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -51,39 +51,40 @@ class KeepBest:
         *,
         split: str = "",
         sample: str = "",
+        weights: Mapping[str, np.ndarray] | None = None,
     ) -> bool:
         """Keeps the checkpoint of `step` if it is among the best so far; returns whether it is.
 
         Those that were judged by other examples cannot be compared with it: they rank behind it.
 
         Args:
-            run: holds the whole checkpoint.
+            run: whose checkpoint it is.
             step: that of the checkpoint.
             values: what its evaluation found; what is no metric is left out.
             split: what was evaluated; "": it is not known, and compared with all.
             sample: which part of it, in words.
+            weights: what to keep, by the names that a checkpoint has for them; None: the whole
+                checkpoint that the run holds.
         """
-
-        def copy(best: RunDirectory) -> None:
+        new = Ranked(step, self._scores(values), split, sample)
+        best = self.directory(run)
+        folder = best.checkpoints_dir
+        before = read_ranking(folder)
+        entries = [entry for entry in (before.ranking if before else ()) if entry.step != step]
+        entries = sorted([*entries, new], key=lambda entry: self._cost(entry, new))[: self.count]
+        steps = [entry.step for entry in entries]
+        if step in steps and weights is None:
             run.copy_description(best)
-            checkpoints.copy_weights(run.checkpoints_dir / f"ckpt-{step}", best.checkpoints_dir)
-
-        return self._add(run, Ranked(step, self._scores(values), split, sample), copy)
-
-    def add_weights(
-        self,
-        run: RunDirectory,
-        weights: Mapping[str, np.ndarray],
-        step: int,
-        values: Mapping[str, float],
-    ) -> bool:
-        """Does what `add` does, of weights by the names that a checkpoint has for them."""
-
-        def write(best: RunDirectory) -> None:
-            arrays = {checkpoints.WEIGHTS: checkpoints.encode(dict(weights))}
-            checkpoints.write(best.checkpoints_dir, arrays, checkpoints.State(step=step))
-
-        return self._add(run, Ranked(step, self._scores(values)), write)
+            checkpoints.copy_weights(run.checkpoints_dir / f"ckpt-{step}", folder)
+        elif step in steps:
+            arrays = {checkpoints.WEIGHTS: checkpoints.encode(dict(weights or {}))}
+            checkpoints.write(folder, arrays, checkpoints.State(step=step))
+        ranking = dataclasses.asdict(Ranking(self.metric, tuple(entries)))
+        write_text_atomic(folder / RANKING, json.dumps(ranking, indent=1) + "\n")
+        for path in checkpoints.list_checkpoints(folder):
+            if checkpoints.step_of(path) not in steps:
+                checkpoints.delete(path)
+        return step in steps
 
     def _scores(self, values: Mapping[str, float]) -> dict[str, str]:
         """Returns the metrics among the values, as text."""
@@ -94,23 +95,6 @@ class KeepBest:
         if self.metric not in scores:
             raise unknown("metric of the best checkpoints", self.metric, scores)
         return scores
-
-    def _add(self, run: RunDirectory, new: Ranked, put: Callable[[RunDirectory], None]) -> bool:
-        """Lets `put` put the checkpoint there if it is among the best, and deletes the others."""
-        best = self.directory(run)
-        folder = best.checkpoints_dir
-        before = read_ranking(folder)
-        entries = [entry for entry in (before.ranking if before else ()) if entry.step != new.step]
-        entries = sorted([*entries, new], key=lambda entry: self._cost(entry, new))[: self.count]
-        steps = [entry.step for entry in entries]
-        if new.step in steps:
-            put(best)
-        ranking = dataclasses.asdict(Ranking(self.metric, tuple(entries)))
-        write_text_atomic(folder / RANKING, json.dumps(ranking, indent=1) + "\n")
-        for path in checkpoints.list_checkpoints(best.checkpoints_dir):
-            if checkpoints.step_of(path) not in steps:
-                checkpoints.delete(path)
-        return new.step in steps
 
     def _cost(self, entry: Ranked, new: Ranked) -> tuple[float, int]:
         """Returns what sorts an entry: less is better, and of equals the older one is."""

@@ -26,7 +26,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from t2t_repro import process
+from t2t_repro import process, progress
 from t2t_repro.errors import UserError
 from t2t_repro.process import available_cores
 from t2t_repro.training.checkpoints import seed_variables
@@ -376,30 +376,18 @@ def nvidia_gpus() -> list[Device]:
     return [(name, int(mb) << 20 if mb.isdigit() else 0) for name, _, mb in rows]
 
 
-def warnings(where: Devices, worker_gpu: int | None) -> list[str]:
-    """Returns what the user should know of the devices: a GPU that is not found, a CPU in parts.
-
-    Args:
-        where: what `choose` returned.
-        worker_gpu: how many were asked for; None: what there is.
-    """
-    if where.kind == "GPU":
-        return []
-    said, there, backend = [], nvidia_gpus(), keras.backend.backend()
-    if there:
-        hidden = os.environ.get(_VISIBLE)
-        install = f"Install CUDA's libraries: pip install '{_PACKAGES[backend]}'"
-        why = install if hidden is None else f"{_VISIBLE}={hidden!r} hides them: unset it"
-        said.append(
-            f"computing on the CPU: the machine has {_counted(there)}, of which {backend} finds "
-            f"none. {why}."
-        )
-    if (worker_gpu or 1) > 1 and where.cluster.size == 1:
-        said.append(
-            f"--worker_gpu={worker_gpu} splits the CPU into {worker_gpu} parts, as no GPU is "
-            "found: that shows what several GPUs would do, and is no faster than the whole."
-        )
-    return said
+def warn(where: Devices) -> None:
+    """Says so if the machine has GPUs, and the backend finds none of them."""
+    there, backend = nvidia_gpus() if where.kind == "CPU" else [], keras.backend.backend()
+    if not there:
+        return
+    hidden = os.environ.get(_VISIBLE)
+    install = f"Install CUDA's libraries: pip install '{_PACKAGES[backend]}'"
+    why = install if hidden is None else f"{_VISIBLE}={hidden!r} hides them: unset it"
+    progress.on_stderr(
+        f"Warning: computing on the CPU: the machine has {_counted(there)}, of which {backend} "
+        f"finds none. {why}."
+    )
 
 
 def compiles(asked: bool = False) -> bool:

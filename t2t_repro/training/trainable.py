@@ -77,15 +77,3 @@ def resumed(hparams: HParams, before: HParams) -> HParams:
             "give another --output_dir."
         )
     return dataclasses.replace(hparams, **{name: getattr(before, name) for name in CHOSEN})
-
-
-def for_memory_probe(hparams: HParams) -> HParams:
-    """Returns the hparams of a trial of memory: with the sums that several batches are gathered in.
-
-    How many they will be is not known, and changes nothing of what two need.
-    """
-    if not hparams.effective_batch_size or gathered(hparams) > 1:
-        return hparams
-    return dataclasses.replace(
-        hparams, optimizer="multistep_adam", optimizer_multistep_accumulate_steps=2
-    )

@@ -24,7 +24,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from t2t_repro import process, progress, schema
+from t2t_repro import process, schema
 from t2t_repro.data.batching import MOST_SHAPES
 from t2t_repro.errors import Interrupted, UserError, changes
 from t2t_repro.files import write_text_atomic
@@ -64,7 +64,7 @@ _SAME_DATA = ("examples", "too_short", "too_long", "inputs_tokens", "targets_tok
 
 
 def choose_devices(request: TrainRequest) -> Devices:
-    """Returns the devices that a request asks for, and warns of what the user should know of them.
+    """Returns the devices that a request asks for, and warns of a GPU that is not found.
 
     Call it before anything else of TensorFlow or JAX runs.
 
@@ -73,8 +73,7 @@ def choose_devices(request: TrainRequest) -> Devices:
     """
     choose = devices.here if request.schedule == "evaluate" else devices.choose
     where = choose(request.worker_gpu)
-    for warning in devices.warnings(where, request.worker_gpu):
-        progress.on_stderr(f"Warning: {warning}")
+    devices.warn(where)
     return where
 
 
