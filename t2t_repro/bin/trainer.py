@@ -138,15 +138,15 @@ def main(args: flags.FlagValues) -> None:
     if args.find_batch_size:
         from t2t_repro.training import batch_size
 
-        if request.generate:
-            request.generate()
+        if request.job:
+            generate(request.job, request.config.t2t_usr_dir)
         batch_size.find(request)
         return
     if request.finish:
         check_finish(request)
     request.check()
     plans = request.foresight is not None and request.foresight.plan
-    if not request.generate:
+    if not request.job:
         from t2t_repro.models import sharing
 
         sharing.check(request.config.hparams, request.problem, request.config.data_dir)
@@ -179,8 +179,8 @@ def run(request: TrainRequest) -> dict[str, float]:
     found = plan.look_ahead(request, where)
     if request.foresight and request.foresight.plan:
         return {}
-    if request.generate:
-        request.generate()
+    if request.job:
+        generate(request.job, request.config.t2t_usr_dir)
         found = found and plan.make(request, found.machine)  # of data that were not there before
     return trainer.run(request, where, found.to_json() if found else "")
 
@@ -243,7 +243,6 @@ def request_of(args: flags.FlagValues) -> TrainRequest:
         warm_start_from=values["warm_start_from"],
         warm_start_partial=bool(values["warm_start_from"]) and values["warm_start_partial"],
         command=["t2t-trainer", *sys.argv[1:]],
-        generate=functools.partial(generate, job, usr_dir) if job else None,
         job=job,
         foresight=foresight,
         finish=trains and values["finish"],

@@ -19,10 +19,8 @@ def average(paths: Sequence[pathlib.Path], out: str | os.PathLike) -> pathlib.Pa
     """Averages weights in float64 and writes them as `out/ckpt-STEP`, STEP being the last one's.
 
     Raises:
-        UserError: if there is nothing to average, or names or shapes differ.
+        UserError: if names or shapes differ.
     """
-    if not paths:
-        raise UserError("Expected at least one checkpoint to average. Received: none.")
     return list(rolling_average(opened(paths), out, len(paths)))[-1]
 
 

@@ -286,12 +286,11 @@ def read_opened(file: BinaryIO) -> dict[str, np.ndarray]:
 
 def encode(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Returns the arrays as numpy can store them: bfloat16 as uint16, with a mark on the name."""
-    return {
-        name + (_BFLOAT16 if a.dtype == ml_dtypes.bfloat16 else ""): (
-            a.view("uint16") if a.dtype == ml_dtypes.bfloat16 else a
-        )
-        for name, a in arrays.items()
-    }
+    stored = {}
+    for name, array in arrays.items():
+        is_half = array.dtype == ml_dtypes.bfloat16
+        stored[name + _BFLOAT16 * is_half] = array.view("uint16") if is_half else array
+    return stored
 
 
 def check_shapes(

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
-from typing import Any, Protocol
+from typing import Any
 
 import keras
 import numpy as np
@@ -19,6 +19,7 @@ from t2t_repro.training.devices import ONE, Devices
 FeatureShapes = Mapping[str, tuple[int, int]]  # {feature: (rows, length)}
 Say = Callable[[str], None]
 Observe = Callable[[np.ndarray], None]
+TrainStep = Callable[..., float]  # of a batch, and what observes it: see `step_function`
 # Of a batch and whether the norms are wanted: its loss, whether it was applied, the squared norms.
 Compiled = Callable[[dict, bool], tuple[float, bool, Any]]
 _LOOK = 0.2  # seconds from one look for a signal to the next
@@ -58,13 +59,6 @@ class NotFinite(Exception):
     def __init__(self, loss: float):
         self.loss = loss
         super().__init__(f"loss {loss}" if not math.isfinite(loss) else "gradients")
-
-
-class TrainStep(Protocol):
-    """A training step."""
-
-    def __call__(self, batch: dict, observe: Observe | None = None) -> float:
-        """Trains on a batch and returns its loss; `observe` receives the gradients' norms."""
 
 
 def step_function(

@@ -78,9 +78,7 @@ def approx_bleu_score(statistics: dict, labels: np.ndarray) -> tuple[float, floa
 def rouge_2_fscore(statistics: dict, labels: np.ndarray) -> tuple[float, float]:
     """Mean F1 of the sets of bigrams, padding included, as T2T; weighs batches alike."""
     scores = []
-    for hypothesis, reference in zip(
-        statistics["predictions"].tolist(), labels.tolist(), strict=True
-    ):
+    for hypothesis, reference in _sentences(statistics, labels):
         predicted = set(_ngrams(hypothesis, _ROUGE_ORDER))
         wanted = set(_ngrams(reference, _ROUGE_ORDER))
         common = len(predicted & wanted)
@@ -93,9 +91,7 @@ def rouge_2_fscore(statistics: dict, labels: np.ndarray) -> tuple[float, float]:
 def rouge_l_fscore(statistics: dict, labels: np.ndarray) -> tuple[float, float]:
     """Mean F of the longest common subsequence, padding included, as T2T; weighs batches alike."""
     scores = []
-    for hypothesis, reference in zip(
-        statistics["predictions"].tolist(), labels.tolist(), strict=True
-    ):
+    for hypothesis, reference in _sentences(statistics, labels):
         common = longest_common_subsequence(hypothesis, reference)
         recall, precision = common / len(reference), common / len(hypothesis)
         beta = precision / (recall + 1e-12)
@@ -107,9 +103,7 @@ def rouge_l_fscore(statistics: dict, labels: np.ndarray) -> tuple[float, float]:
 def edit_distance(statistics: dict, labels: np.ndarray) -> tuple[float, float]:
     """Edits from prediction to reference, padding left out, a reference token; weighs tokens."""
     edits = 0
-    for hypothesis, reference in zip(
-        statistics["predictions"].tolist(), labels.tolist(), strict=True
-    ):
+    for hypothesis, reference in _sentences(statistics, labels):
         edits += levenshtein([x for x in hypothesis if x], [x for x in reference if x])
     length = float(np.count_nonzero(labels))
     return (edits / length if length else 0.0), length
@@ -195,6 +189,11 @@ def levenshtein(a: Sequence[int], b: Sequence[int]) -> int:
             diagonal = row[j]
             row[j] = min(replaced, row[j] + 1, row[j - 1] + 1)
     return row[-1]
+
+
+def _sentences(statistics: dict, labels: np.ndarray) -> zip:
+    """Returns the ids of each prediction and of its reference, padding included."""
+    return zip(statistics["predictions"].tolist(), labels.tolist(), strict=True)
 
 
 def _ngrams(ids: Sequence[int], order: int):

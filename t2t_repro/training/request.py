@@ -98,8 +98,7 @@ class TrainRequest:
         warm_start_from: a run or checkpoint whose weights a new run begins with; None: none.
         warm_start_partial: take of it what fits; else all must.
         command: the command line, kept in the run directory.
-        generate: makes the data first; None: they are there.
-        job: what `generate` makes; None: nothing.
+        job: the data to be made first; None: they are there.
         foresight: what to do with a forecast; None: there is none.
         finish: whether to average and to choose a search at the end, as t2t-avg-all --tune.
         make_samples: makes, of the model and the split, what writes samples for TensorBoard, in
@@ -125,7 +124,6 @@ class TrainRequest:
     warm_start_from: str | None = None
     warm_start_partial: bool = False
     command: Sequence[str] = ()
-    generate: Callable[[], None] | None = None
     job: Job | None = None
     foresight: Foresight | None = None
     finish: bool = False

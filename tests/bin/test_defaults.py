@@ -53,7 +53,7 @@ def test_a_set_alone_means_the_problem_that_it_was_made_for(asked, hparams_set, 
     assert request.config.hparams == registry.get_hparams(hparams_set)
     assert request.config.data_dir == os.path.abspath("t2t_data")
     assert request.run.path == pathlib.Path("t2t_runs", hparams_set)
-    assert request.generate is not None
+    assert request.job is not None
 
 
 def test_what_is_named_is_taken(asked):
@@ -73,10 +73,10 @@ def test_data_that_are_there_are_not_made(asked, tmp_path):
     subwords = ["<pad>_", "<EOS>_", *"0123456789;\\_u"]
     (folder / problem.vocab_filename).write_text("".join(f"'{word}'\n" for word in subwords))
     run("--hparams_set=transformer_big")
-    assert asked[0].generate is None
+    assert asked[0].job is None
     pathlib.Path(path).unlink()
     run("--hparams_set=transformer_big")
-    assert asked[1].generate is not None
+    assert asked[1].job is not None
 
 
 def test_the_readmes_first_commands_work_before_and_after(asked):
@@ -90,7 +90,7 @@ def test_the_readmes_first_commands_work_before_and_after(asked):
     names = ["quickstart", "big", "quickstart", "quickstart", "big"]
     assert [of.config.hparams_set for of in asked] == [f"transformer_{name}" for name in names]
     assert asked[0].config.problem == quickstart.PROBLEM and asked[4].config.random_seed == 5
-    assert str(asked[2].run.path) == quickstart.OUTPUT_DIR and asked[4].generate is not None
+    assert str(asked[2].run.path) == quickstart.OUTPUT_DIR and asked[4].job is not None
 
 
 @pytest.mark.parametrize("where", [[], ["--output_dir=o"]])

@@ -80,7 +80,7 @@ def test_on_a_machine_that_can_it_trains_wmt14_with_the_settings_of_the_set(
     assert hparams == registry.get_hparams("transformer_big")
     assert (hparams.hidden_size, hparams.filter_size, hparams.num_heads) == (1024, 4096, 16)
     assert (request.config.problem, request.plan.train_steps) == ("translate_ende_wmt14", 250_000)
-    assert where.replicas == 8 and request.generate is None
+    assert where.replicas == 8 and request.job is None
     assert made["step_seconds"] == pytest.approx(0.39, abs=0.01) and not made["lacks"]
     assert made["hours"] == pytest.approx(250_000 * made["step_seconds"] / 3600)
     assert made["batch"]["source_tokens"] == 8 * 1500 and 4 * GB < made["memory"] < 16 * GB

@@ -267,12 +267,6 @@ def test_keras_own_callbacks(tmp_path):
     assert len(fit(again, given[4], epochs=3).history["loss"]) == 1
 
 
-def test_a_schedule_of_the_hparams_is_not_set_by_a_callback():
-    rate = keras.callbacks.LearningRateScheduler(lambda epoch, rate: rate * 0.5)
-    with pytest.raises(TypeError):
-        fit(build(), rate)
-
-
 @pytest.mark.slow
 @pytest.mark.skipif(keras.backend.backend() == "jax", reason="runs under JAX what is here")
 def test_under_jax():
