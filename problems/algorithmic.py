@@ -58,15 +58,8 @@ class AlgorithmicProblem(Problem):
             nbr_symbols: symbols are below this, but for the separator of the arithmetic problems.
             max_length: of the inputs, about.
             nbr_cases: how many to yield.
-
-        Raises:
-            UserError: if no subclass says it.
         """
-        raise UserError(
-            f"Expected {type(self).__name__} to have generator(self, rng, nbr_symbols, max_length, "
-            "nbr_cases), which yields (inputs, targets) as symbols. Received: a class without it. "
-            "Write it there."
-        )
+        raise NotImplementedError
 
     @property
     def dataset_splits(self) -> list[dict]:

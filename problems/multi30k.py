@@ -46,9 +46,7 @@ class TranslateEndeMulti30k(Text2TextProblem):
 
     approx_train_samples = 29_000
 
-    @property
-    def approx_vocab_size(self) -> int:
-        return 2**13
+    approx_vocab_size = 2**13
 
     @property
     def dataset_splits(self) -> list[dict]:

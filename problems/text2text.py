@@ -170,13 +170,9 @@ class Text2textTmpdirTokens(Text2textTmpdir):
     Padding, end of sentence and <UNK> are added; other words are read as <UNK>.
     """
 
-    @property
-    def vocab_type(self) -> str:
-        return VocabType.TOKEN
+    vocab_type = VocabType.TOKEN
 
-    @property
-    def oov_token(self) -> str:
-        return "<UNK>"
+    oov_token = "<UNK>"
 
     def prepare_vocabulary(self, data_dir: str, tmp_dir: str, track=None, count=None) -> None:
         path = pathlib.Path(data_dir, self.vocab_filename)

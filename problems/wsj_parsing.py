@@ -153,9 +153,7 @@ class WsjParsing(_TreesProblem):
     VOCABULARY_FILES = ("wsj.train.text.txt", "wsj.train.tags.txt")
     approx_vocab_size = 2**15
 
-    @property
-    def max_samples_for_vocab(self) -> int:
-        return 1000
+    max_samples_for_vocab = 1000
 
     def generate_text_for_vocab(self, data_dir: str, tmp_dir: str) -> Iterator[str]:
         if not any(raw.find(tmp_dir, name) for name in self.VOCABULARY_FILES):
@@ -172,9 +170,7 @@ class WsjParsing(_TreesProblem):
 class WsjParsing4k(WsjParsing):
     """The same with 4k subwords: for the public sample of the treebank."""
 
-    @property
-    def approx_vocab_size(self) -> int:
-        return 2**12
+    approx_vocab_size = 2**12
 
 
 @register_problem
@@ -189,9 +185,7 @@ class ParsingWsj16k(_TreesProblem):
     input_space_id = SpaceID.EN_TOK
     target_space_id = SpaceID.PARSE_TOK
 
-    @property
-    def approx_vocab_size(self) -> int:
-        return 2**14
+    approx_vocab_size = 2**14
 
     @property
     def dataset_splits(self) -> list[dict]:
@@ -271,9 +265,7 @@ class ParsingWsj16k(_TreesProblem):
 class ParsingWsj4k(ParsingWsj16k):
     """The same with 4k subwords: for the public sample of the treebank."""
 
-    @property
-    def approx_vocab_size(self) -> int:
-        return 2**12
+    approx_vocab_size = 2**12
 
 
 @register_problem
@@ -292,9 +284,7 @@ class ParsingWsjSemi32k(ParsingWsj16k):
         other = [] if more else [RawFile(" or ".join(self.MORE_TREES))]
         return super().missing_files(tmp_dir) + other
 
-    @property
-    def approx_vocab_size(self) -> int:
-        return 2**15
+    approx_vocab_size = 2**15
 
     @property
     def dataset_splits(self) -> list[dict]:

@@ -15,7 +15,7 @@ BUDGETS = {
     "benchmarks": 1665,
     "examples": 621,
     "hparams": 642,
-    "problems": 896,
+    "problems": 884,
     "t2t_repro": 3055,
     "t2t_repro/bin": 1686,
     "t2t_repro/callbacks": 373,

@@ -104,8 +104,7 @@ def check_unasked(problem: Problem) -> str:
     The problems of the catalogue are made as tensor2tensor makes them, of corpora that are what
     they are.
     """
-    problem = problem.forward()
-    module = type(problem).__module__
+    module = type(problem := problem.forward()).__module__
     own = not module.startswith("t2t_repro.problems.") or module == "t2t_repro.problems.text2text"
     return STOP if own and is_encoded_by_sample(problem) else ""
 

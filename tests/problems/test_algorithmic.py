@@ -117,14 +117,6 @@ def test_sizes_and_spaces():
     assert (problem.input_space_id, problem.target_space_id) == (10, 11)
 
 
-def test_a_problem_without_a_rule_is_named():
-    class Ruleless(algorithmic.AlgorithmicProblem):
-        pass
-
-    with pytest.raises(UserError):
-        list(Ruleless().generate_encoded_samples("", "", "train"))
-
-
 def test_bases():
     with pytest.raises(NotImplementedError):
         algorithmic._Arithmetic.operation(1, 2)
