@@ -60,18 +60,11 @@ CUT = [
 ]
 
 
-@pytest.mark.parametrize("pair", KEPT)
-def test_kept_as_it_is(pair):
-    assert list(clean_en_xx_pairs([pair])) == [pair]
-
-
-@pytest.mark.parametrize("pair", LEFT_OUT)
-def test_left_out(pair):
-    assert list(clean_en_xx_pairs([pair])) == []
-
-
-@pytest.mark.parametrize(("pair", "sentences"), CUT)
-def test_cut_into_sentences(pair, sentences):
+@pytest.mark.parametrize(
+    ("pair", "sentences"),
+    [*((pair, [pair]) for pair in KEPT), *((pair, []) for pair in LEFT_OUT), *CUT],
+)
+def test_kept_left_out_or_cut_into_sentences(pair, sentences):
     assert list(clean_en_xx_pairs([pair])) == sentences
 
 
