@@ -143,13 +143,13 @@ def test_a_run_goes_on_with_its_data_alone(make, capsys):
     before = [(first.run.path / name).read_text() for name in files]
     values = json.loads(before[1])
     (first.run.path / "training-data.json").write_text(json.dumps(values | {"examples": 7}))
-    with pytest.raises(UserError, match=f"examples was 7, now {values['examples']}"):
+    with pytest.raises(UserError, match=f"7, now {values['examples']}"):
         trainer.run(make(steps=2, schedule="train"))
     assert (first.run.path / "run.json").read_text() == before[0]
     (first.run.path / "training-data.json").write_text(json.dumps(values | {"replicas": 3}))
     trainer.run(make(steps=2, schedule="train"))
     assert first.run.newest_step() == 2
-    assert "was trained on 3 replicas, now on 1: a batch is 0.333 times" in capsys.readouterr().out
+    assert " 0.333 " in capsys.readouterr().out
 
 
 def test_a_few_batches_are_a_fair_sample_of_the_split(make):
@@ -182,7 +182,7 @@ def test_a_run_that_is_over_is_not_evaluated_again(make, capsys):
     capsys.readouterr()
     assert trainer.run(request) == result and rows_of(request.run) == rows
     out = capsys.readouterr().out
-    assert "Nothing to train" in out and f"loss {result['loss']:.4f}" in out
+    assert f"loss {result['loss']:.4f}" in out
     for _ in range(2):
         evaluate = dataclasses.replace(request, schedule="evaluate")
         assert trainer.run(evaluate) == result and rows_of(request.run) == rows
