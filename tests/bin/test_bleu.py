@@ -97,8 +97,6 @@ def test_a_directory_with_events(files, capsys, refused):
     run(*arguments, "--bleu_variant=uncased")
     assert "model-3000: BLEU_uncased = 100.00" in capsys.readouterr().out
     assert [step for step, _, _ in events(event_dir)] == [0, 1000, 2000, 3000]
-    (event_dir / "last_evaluated_step.txt").write_text("soon")
-    assert "last_evaluated_step.txt" in refused(program, *arguments).err
 
 
 def test_a_directory_without_events(files, capsys):
