@@ -82,7 +82,7 @@ def pairs(
         UserError: naming the file, and the line where there is one.
     """
     reader = reader_of(source, target)
-    return reader(source, sides) if reader else _lines(source, target)
+    return reader(source, sides) if reader else _lines(source, target or "")
 
 
 def _lines(source: str | os.PathLike, target: str | os.PathLike) -> Iterator[Pair]:
@@ -205,8 +205,8 @@ def _texts_of(entry: dict, sides: Sides) -> list[str]:
         inner = [(sides.languages, translation)] if isinstance(translation, dict) else []
         places = [(sides.languages, entry), *inner, *places]
     for names, place in places:
-        texts = [place.get(name) for name in names]
-        if all(isinstance(text, str) for text in texts):
+        texts = [text for name in names if isinstance(text := place.get(name), str)]
+        if len(texts) == len(names):
             return texts
     return []
 

@@ -32,8 +32,8 @@ def find(request: TrainRequest) -> int:
     room = _SHARE * process.free_memory()
     hparams = request.config.hparams
     if hparams.effective_batch_size:  # however many are gathered, their sums take the same room
-        gathers = {"optimizer": "multistep_adam", "optimizer_multistep_accumulate_steps": 2}
-        hparams = dataclasses.replace(hparams, **gathers)
+        gathers = "optimizer=multistep_adam,optimizer_multistep_accumulate_steps=2"
+        hparams = hparams.override(gathers)
     size = hparams.batch_size
     while size:
         tried = dataclasses.replace(hparams, batch_size=size)

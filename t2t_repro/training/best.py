@@ -48,7 +48,6 @@ class KeepBest:
         run: RunDirectory,
         step: int,
         values: Mapping[str, float],
-        *,
         split: str = "",
         sample: str = "",
         weights: Mapping[str, np.ndarray] | None = None,

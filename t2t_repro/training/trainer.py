@@ -363,7 +363,7 @@ class Trainer:
         self._model, self._make_dataset, self._run, self._plan = model, make_dataset, run, plan
         every, last = plan.log_step_count_steps, plan.train_steps
         self._log = log or TrainingLog(run, last, every, writer=make_writer(run))
-        self._evaluate, self._evaluated = evaluate, {"split": split, "sample": sample}
+        self._evaluate, self._split, self._sample = evaluate, split, sample
         self._plain_loss, self._hooks, self._encoders = plain_loss, hooks, encoders
         self._devices, self._is_chief = devices, devices.cluster.is_chief
         self._batches_per_step = batches_per_step
@@ -605,7 +605,7 @@ class Trainer:
         step = self._state.step
         if self._evaluate is None or not self._state.extra.get(_EVALUATE):
             return False
-        done = self._log.recorded(step, **self._evaluated)
+        done = self._log.recorded(step, self._split, self._sample)
         try:
             with process.deliver_signals(), checkpoints.averaged(self._model):
                 values = done or self._evaluate(step, self._saver.wait)
@@ -614,14 +614,15 @@ class Trainer:
             raise Interrupted(stop.signum, self._where()) from None
         self._saver.wait()
         best = self._plan.keep_best
-        if best and best.add(self._run, step, values, **self._evaluated) and not done:
+        of = self._split, self._sample
+        if best and best.add(self._run, step, values, *of) and not done:
             self._log.say(f"Among the best by {best.metric}: {best.directory(self._run).path}")
         return True
 
     def _reason_to_stop(self) -> str:
         """Returns why the evaluations so far end the run; "": they do not."""
         early = self._plan.early_stopping
-        return early.reason(self._run.read_metrics(), self._evaluated["sample"]) if early else ""
+        return early.reason(self._run.read_metrics(), self._sample) if early else ""
 
     # --- end
 
