@@ -96,7 +96,10 @@ def run(
                 usr_dir.load(args.t2t_usr_dir)
             main(args)
             sys.stdout.flush()
-    except (UserError, flags.Error, OSError) as error:
+    except Exception as error:
+        full = "No space left" in str(error) or "File too large" in str(error)  # TensorFlow's
+        if not full and not isinstance(error, UserError | flags.Error | OSError):
+            raise
         print(f"{name}: error: {_one_line(error, own)}", file=sys.stderr)
         sys.exit(2)
     except Interrupted as stop:
