@@ -163,7 +163,7 @@ for name, value in views.items():
 # depends on their distance alone, and neighbours are the most alike.
 
 # %%
-drawn = positions.picture(positions.of_model(run.model, 40))
+drawn = positions.picture(positions.of_model(run.model))
 pictures.save(drawn, folder / "positions.png")
 drawn
 

@@ -20,7 +20,7 @@ BUDGETS = {
     "t2t_repro/bin": 1686,
     "t2t_repro/callbacks": 373,
     "t2t_repro/corpora": 2112,
-    "t2t_repro/data": 1857,
+    "t2t_repro/data": 1862,
     "t2t_repro/decoding": 2188,
     "t2t_repro/distill": 312,
     "t2t_repro/export": 808,
@@ -36,7 +36,7 @@ BUDGETS = {
     "t2t_repro/text": 1309,
     "t2t_repro/training": 2773,
     "t2t_repro/views": 900,
-    "tests": 24334,
+    "tests": 24341,
 }
 NO_CODE = {
     *(tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE),

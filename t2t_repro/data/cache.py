@@ -17,10 +17,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import psutil
 
 from t2t_repro.data import packing, tfrecord
 from t2t_repro.errors import UserError
-from t2t_repro.files import writing
+from t2t_repro.files import INCOMPLETE, writing
 from t2t_repro.problem import Problem
 
 _END = struct.Struct("<Q")  # the size of the JSON before it, which says what the arrays are
@@ -121,7 +122,11 @@ def _map(path: pathlib.Path, key: dict[str, Any]) -> tuple[dict[str, Any], np.nd
 
 def _write(path: pathlib.Path, key: dict[str, Any], paths: Sequence[str]) -> None:
     features, lengths, largest = key["features"], [], []
-    own = path.with_name(f"{path.name}.{platform.node()}-{os.getpid()}")  # others may write too
+    mine = f"{path.name}.{platform.node()}-"  # others may write too
+    for left in path.parent.glob(f"{mine}*{INCOMPLETE}"):  # by a kill
+        if not psutil.pid_exists(int(left.name[len(mine) : -len(INCOMPLETE)])):
+            left.unlink(missing_ok=True)
+    own = path.with_name(f"{mine}{os.getpid()}")
     with writing(own, "wb") as file:
         for each in paths:
             ids, length = tfrecord.arrays(each, features)

@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import platform
 
 import numpy as np
 import pytest
@@ -64,6 +65,14 @@ def test_it_is_made_once_and_anew_for_other_records(problem, split, tmp_path):
 def test_a_file_of_something_else_is_made_anew(split, tmp_path, content):
     (tmp_path / "ids.bytes-train").write_bytes(content)
     assert all_of(split([ONE])) == {name: [ids] for name, ids in ONE.items()}
+
+
+def test_what_a_kill_left_is_removed(problem, split, tmp_path):
+    name = f"ids.{problem.dataset_filename()}-train.{platform.node()}-"
+    dead, alive = (tmp_path / f"{name}{pid}.incomplete" for pid in (2**22 + 1, os.getppid()))
+    dead.touch(), alive.touch()
+    split([ONE])
+    assert alive.exists() and not dead.exists()
 
 
 def test_where_the_folder_cannot_be_written_to_it_lies_in_the_users_cache(
