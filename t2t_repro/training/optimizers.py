@@ -72,7 +72,7 @@ class Kind(NamedTuple):
     t2t_slots: how T2T's checkpoints call its slots; None: they have no such optimizer.
     """
 
-    make: "Callable[..., Optimizer]"
+    make: Callable[..., keras.optimizers.Optimizer]
     t2t_slots: str | None = None
 
 
