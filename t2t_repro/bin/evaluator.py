@@ -94,7 +94,7 @@ def evaluate(run: TrainedRun, request: EvalRequest) -> dict[str, Any]:
     return {
         "problem": config.problem,
         "split": split,
-        "sample": evaluation.evaluation_sample(run.problem, split, config, steps),
+        "sample": dataset.part,
         "step": checkpoints.step_of(path),
         "checkpoint": str(path),
         "metrics": values,

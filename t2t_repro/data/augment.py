@@ -12,6 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from t2t_repro.config import HParams
+from t2t_repro.data.cache import Examples
 from t2t_repro.data.packing import SIDES
 from t2t_repro.errors import UserError
 from t2t_repro.problem import Problem
@@ -20,9 +21,8 @@ from t2t_repro.text.subword import SubwordTextEncoder
 
 _SUBWORDS, _DIRECTIONS = 2, 3  # which random stream; batching.py has the first two
 
-Sides = dict[str, list[list[int]]]  # the ids of each example of a batch, by side
 # Of a batch, its number since the run began, and the places of this reader's examples in the whole.
-Change = Callable[[Sides, int, slice], Sides]
+Change = Callable[[Examples, int, slice], Examples]
 
 
 def changes(
@@ -54,16 +54,14 @@ def changes(
             )
         made.append(_both_directions(hparams.bidirectional_steps, seed))
     if hparams.subword_dropout:
-        cut = {
-            n: e for n, e in encoders.items() if n in SIDES and isinstance(e, SubwordTextEncoder)
-        }
-        if problem.packed_length or not cut:
+        subwords = {n: encoders[n] for n in SIDES if isinstance(encoders[n], SubwordTextEncoder)}
+        if problem.packed_length or not subwords:
             raise UserError(
                 "subword_dropout cuts single sentences into tensor2tensor's subwords. Received: "
                 f"{problem.name}, which is packed or has other vocabularies. Leave it out: "
                 "--hparams=subword_dropout=0."
             )
-        made.append(_subword_dropout(hparams, cut, seed, longest))
+        made.append(_subword_dropout(hparams, subwords, seed, longest))
     return made
 
 
@@ -76,14 +74,17 @@ def _both_directions(until: int, seed: int) -> Change:
     arXiv 2109.07780. There a training begins with all pairs in both directions.
     """
 
-    def change(sides: Sides, number: int, own: slice) -> Sides:
+    def change(batch: Examples, number: int, own: slice) -> Examples:
         if number >= until:
-            return sides
+            return batch
         draw = np.random.default_rng((seed, number, _DIRECTIONS))
-        pairs = list(zip(*(sides[side] for side in SIDES), strict=True))
-        turned = draw.random(len(pairs) * (own.step or 1))[own] < 0.5
-        pairs = [pair[::-1] if turn else pair for pair, turn in zip(pairs, turned, strict=True)]
-        return {side: [pair[i] for pair in pairs] for i, side in enumerate(SIDES)}
+        turned = draw.random(len(batch.lengths["inputs"]) * (own.step or 1))[own] < 0.5
+
+        def sides(of: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+            both = [of[side] for side in SIDES]
+            return dict(zip(SIDES, np.where(turned, both[::-1], both), strict=True))
+
+        return Examples(batch.ids, sides(batch.starts), sides(batch.lengths))
 
     return change
 
@@ -91,7 +92,7 @@ def _both_directions(until: int, seed: int) -> Change:
 def _subword_dropout(
     hparams: HParams, encoders: dict[str, SubwordTextEncoder], seed: int, longest: int
 ) -> Change:
-    """Cuts words anew, by `SubwordTextEncoder.cut_anew`.
+    """Cuts words into other subwords, by `SubwordTextEncoder.resegment`.
 
     A side of another vocabulary stays as it is, and so does one that would become longer than
     `longest`. Lengths decide before that which batch an example belongs to.
@@ -99,24 +100,20 @@ def _subword_dropout(
     final = hparams.subword_dropout_final_steps
     until = max(hparams.train_steps - final, 0) if final else math.inf
 
-    def change(sides: Sides, number: int, own: slice) -> Sides:
+    def change(batch: Examples, number: int, own: slice) -> Examples:
         if number >= until:
-            return sides
+            return batch
+        sides = {side: batch.lists(side) for side in SIDES}
         size = len(sides["inputs"]) * (own.step or 1)
         whole = np.random.default_rng((seed, number, _SUBWORDS))
         seeds = whole.integers(2**63, size=size)[own].tolist()
         draws = [random.Random(each).random for each in seeds]
-        changed = dict(sides)
         for side, encoder in encoders.items():
-            cut = [
-                encoder.cut_anew(ids, hparams.subword_dropout, draw)
-                for ids, draw in zip(sides[side], draws, strict=True)
-            ]
-            changed[side] = [
-                anew if len(anew) <= longest else ids
-                for anew, ids in zip(cut, sides[side], strict=True)
-            ]
-        return changed
+            for row, (ids, draw) in enumerate(zip(sides[side], draws, strict=True)):
+                found = encoder.resegment(ids, hparams.subword_dropout, draw)
+                if len(found) <= longest:
+                    sides[side][row] = found
+        return Examples.of(sides)
 
     return change
 

@@ -65,8 +65,7 @@ class Beam:
         read = functools.partial(_samples, load, job.seed, where)
         are_texts = is_encoded_by_sample(load())
         frames = generate.MakeFrames(len(paths), job.data_dir, load, are_texts)
-        make_file = generate.FinishFile(job.seed if files.shuffled else None, job.problem)
-        finish = functools.partial(_finish, paths, make_file)
+        finish = functools.partial(_finish, files)
 
         def build(pipeline: Any, store: Any) -> None:
             made = pipeline | beam.Create([None]) | beam.FlatMap(read) | beam.Reshuffle()
@@ -114,14 +113,10 @@ def _samples(
     yield from generate.numbered(generate.samples_of(problem, *where))
 
 
-def _finish(
-    paths: list[str],
-    make_file: generate.FinishFile,
-    file_and_parts: tuple[int, Iterable[tuple[int, bytes]]],
-) -> None:
-    """Writes a file of its parts, which come in any order."""
-    file, parts = file_and_parts
-    make_file.write(paths[file], b"".join(part for _, part in sorted(parts)))
+def _finish(files: Files, number_and_parts: tuple[int, Iterable[tuple[int, bytes]]]) -> None:
+    """Writes the file of a number, of its parts, which come in any order."""
+    number, parts = number_and_parts
+    generate.write_file(files, files.paths[number], b"".join(part for _, part in sorted(parts)))
 
 
 def _by_file(made: generate.Made) -> Iterator[tuple[int, tuple[int, bytes]]]:

@@ -13,7 +13,7 @@ import os
 import pathlib
 import platform
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,8 @@ from t2t_repro.data import packing, tfrecord
 from t2t_repro.errors import UserError
 from t2t_repro.files import INCOMPLETE, writing
 from t2t_repro.problem import Problem
+
+Batch = dict[str, np.ndarray]
 
 _END = struct.Struct("<Q")  # the size of the JSON before it, which says what the arrays are
 
@@ -35,76 +37,90 @@ class Examples:
         ids: int32 (N,), those of all features.
         starts: {feature: int64 (R,)}, where each example's begin in `ids`.
         lengths: {feature: int32 (R,)}.
-        paths: the files.
         counts: how many examples each file has.
-        largest: {feature: the largest id in each file}.
     """
 
     ids: np.ndarray
     starts: dict[str, np.ndarray]
     lengths: dict[str, np.ndarray]
-    paths: Sequence[str] = ()
     counts: Sequence[int] = ()
-    largest: dict[str, list[int]] = dataclasses.field(default_factory=dict)
 
-    def lists(self, feature: str, rows: np.ndarray) -> list[list[int]]:
-        """Returns the ids of some examples."""
-        starts = self.starts[feature][rows]
-        ends = starts + self.lengths[feature][rows]
+    @classmethod
+    def of(cls, lists: Mapping[str, Sequence[Sequence[int]]]) -> "Examples":
+        """Returns {feature: the ids of each example} as Examples."""
+        lengths = {name: np.array(list(map(len, each)), np.int32) for name, each in lists.items()}
+        ends = np.cumsum(np.concatenate([*lengths.values()]), dtype=np.int64)
+        ends = ends.reshape(len(lists), -1)
+        starts = {name: ends[i] - lengths[name] for i, name in enumerate(lists)}
+        ids = itertools.chain.from_iterable(ids for each in lists.values() for ids in each)
+        return cls(np.fromiter(ids, np.int32), starts, lengths)
+
+    def take(self, rows: np.ndarray) -> "Examples":
+        """Returns some examples, by their numbers."""
+        starts = {name: each[rows] for name, each in self.starts.items()}
+        return Examples(self.ids, starts, {name: each[rows] for name, each in self.lengths.items()})
+
+    def lists(self, feature: str) -> list[list[int]]:
+        """Returns the ids of each example."""
+        starts = self.starts[feature]
+        ends = starts + self.lengths[feature]
         return [self.ids[a:b].tolist() for a, b in zip(starts.tolist(), ends.tolist(), strict=True)]
 
-
-def examples_of(sides: dict[str, list[list[int]]]) -> Examples:
-    """Returns {feature: the ids of each example} as Examples."""
-    lengths = {name: np.array(list(map(len, each)), np.int32) for name, each in sides.items()}
-    ends = np.cumsum(np.concatenate([*lengths.values()]), dtype=np.int64).reshape(len(sides), -1)
-    starts = {name: ends[i] - lengths[name] for i, name in enumerate(sides)}
-    ids = itertools.chain.from_iterable(ids for each in sides.values() for ids in each)
-    return Examples(np.fromiter(ids, np.int32), starts, lengths)
+    def padded(self, most: Mapping[str, int]) -> Batch:
+        """Returns {feature: int32 (R, longest)}, padded with 0, of at most `most[side]` ids."""
+        batch: Batch = {}
+        for name, starts in self.starts.items():
+            lengths = np.minimum(self.lengths[name], most[name.partition("_")[0]])
+            places = np.arange(lengths.max(initial=0))
+            batch[name] = self.ids[np.minimum(starts[:, None] + places, len(self.ids) - 1)]
+            batch[name][places >= lengths[:, None]] = 0
+        return batch
 
 
 def open_split(problem: Problem, split: str, data_dir: str | os.PathLike) -> Examples:
     """Returns the examples of a split, under the names of the features that the model sees.
 
     Raises:
-        UserError: if files are missing or corrupt, there is no record, or one lacks a feature or
-            has an id below 0.
+        UserError: if files or the vocabulary are missing or corrupt, there is no record, one lacks
+            a feature, or an id is not in the vocabulary.
     """
     paths = tfrecord.find_shards(problem, split, data_dir)
     seen = {name: problem.stored_feature(name) for name in packing.features(problem)}
     features, found = sorted(seen.values()), map(os.stat, paths)
-    versions = [[each.st_size, each.st_mtime_ns] for each in found]
-    key = {"features": features, "files": versions}
+    key = {"features": features, "files": [[each.st_size, each.st_mtime_ns] for each in found]}
     folder = pathlib.Path(data_dir).expanduser().absolute()
-    name = f"ids.{problem.dataset_filename()}-{split}"
     user = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
-    other = user / "t2t_repro" / hashlib.sha256(os.fsencode(folder)).hexdigest()[:16] / name
-    mapped = _map(folder / name, key) or _map(other, key)
+    user = user / "t2t_repro" / hashlib.sha256(os.fsencode(folder)).hexdigest()[:16]
+    places = [where / f"ids.{problem.dataset_filename()}-{split}" for where in (folder, user)]
+    mapped = _map(places[0], key) or _map(places[1], key)
     if mapped is None:
-        path = folder / name
         try:
-            _write(path, key, paths)
+            mapped = _write(places[0], key, paths)
         except OSError:
-            path = other
-            _write(path, key, paths)
-        mapped = _map(path, key)
-    assert mapped is not None
+            mapped = _write(places[1], key, paths)
     head, words = mapped
-    counts = head["counts"]
-    lengths = words[len(words) - sum(counts) * len(features) :].reshape(-1, len(features))
+    lengths = words[len(words) - sum(head["counts"]) * len(features) :].reshape(-1, len(features))
     ends = np.cumsum(lengths, dtype=np.int64).reshape(lengths.shape)
     place = {name: features.index(seen[name]) for name in seen}
+    encoders = problem.feature_encoders(os.fspath(data_dir))
+    for side in packing.SIDES:
+        size, largest = encoders[side].vocab_size, max(i[place[side]] for i in head["largest"])
+        if largest >= size:
+            vocabulary = ", ".join(problem.vocab_files(data_dir)) or "fixed"
+            raise UserError(
+                f"Expected ids below {size} (vocabulary: {vocabulary}) in the {side} of {split}. "
+                f"Received: id {largest}. The files were made with another vocabulary; make them "
+                f"again: {problem.datagen_command(data_dir)} --overwrite"
+            )
     return Examples(
         words,
         {name: ends[:, i] - lengths[:, i] for name, i in place.items()},
         {name: np.ascontiguousarray(lengths[:, i]) for name, i in place.items()},
-        paths,
-        counts,
-        {name: [each[i] for each in head["largest"]] for name, i in place.items()},
+        head["counts"],
     )
 
 
-def _map(path: pathlib.Path, key: dict[str, Any]) -> tuple[dict[str, Any], np.ndarray] | None:
+def _map(path: pathlib.Path, key: dict[str, Any]) -> Any:
     """Returns what a file says of itself, and its int32; None: it is of other records."""
     try:
         with open(path, "rb") as file:
@@ -120,7 +136,8 @@ def _map(path: pathlib.Path, key: dict[str, Any]) -> tuple[dict[str, Any], np.nd
         return None
 
 
-def _write(path: pathlib.Path, key: dict[str, Any], paths: Sequence[str]) -> None:
+def _write(path: pathlib.Path, key: dict[str, Any], paths: Sequence[str]) -> Any:
+    """Writes a file of these records, and returns what `_map` does of it."""
     features, lengths, largest = key["features"], [], []
     mine = f"{path.name}.{platform.node()}-"  # others may write too
     for left in path.parent.glob(f"{mine}*{INCOMPLETE}"):  # by a kill
@@ -138,22 +155,20 @@ def _write(path: pathlib.Path, key: dict[str, Any], paths: Sequence[str]) -> Non
         counts = list(map(len, lengths))
         if not sum(counts):
             raise UserError(
-                f"Expected records in {path.parent}. Received: {len(paths)} files such as "
-                f"{os.path.basename(paths[0])} without any. Make them again by t2t-datagen "
-                "--overwrite."
+                f"Expected records in {paths[0]} and the like. Received: none. Make them again by "
+                "t2t-datagen --overwrite."
             )
         file.write(np.concatenate(lengths).tobytes())
         head = json.dumps({"key": key, "counts": counts, "largest": largest}).encode()
         file.write(head + _END.pack(len(head)))
     os.replace(own, path)
+    return _map(path, key)
 
 
 def _check(path: str, features: list[str], ids: np.ndarray, lengths: np.ndarray) -> None:
-    side = [
-        features.index(name.rpartition("_")[0] if name.endswith(packing.KINDS) else name)
-        for name in features
-    ]
-    if not lengths.all() or (lengths != lengths[:, side]).any() or ids.min(initial=0) < 0:
+    sides = [name.rpartition("_")[0] if name.endswith(packing.KINDS) else name for name in features]
+    of_side = lengths[:, [features.index(side) for side in sides]]
+    if not lengths.all() or (lengths != of_side).any() or ids.min(initial=0) < 0:
         raise UserError(
             f"Expected every record of {path} to have ids from 0 on in the int64 features "
             f"{features}, those of a packed side of one length. Received: another record. Check "

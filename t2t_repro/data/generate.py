@@ -7,7 +7,6 @@ depend on the machine. A split is whole or made anew: after a kill the same comm
 same files.
 """
 
-import array
 import collections
 import concurrent.futures
 import contextlib
@@ -32,7 +31,6 @@ from t2t_repro.errors import UserError
 from t2t_repro.files import INCOMPLETE, naming, write_text_atomic, writing
 from t2t_repro.problem import Problem, Sample, Split
 from t2t_repro.text import raw, vocabulary
-from t2t_repro.text.encoders import EOS_ID
 
 SAMPLES, TEXTS = 1000, 4000  # in a block
 UNSHUFFLED = ".unshuffled" + INCOMPLETE  # behind a file's name, until all samples are in the files
@@ -90,9 +88,8 @@ def generate_data(
             pathlib.Path(path).unlink(missing_ok=True)
         if anew:
             vocabularies.remove(job)
-        unfinished = [files.name for files in todo]
+        unfinished = summary["unfinished"] = [files.name for files in todo]  # known after a kill
         summary["splits"] = {k: v for k, v in summary["splits"].items() if k not in unfinished}
-        summary["unfinished"] = unfinished  # known after a kill, too
         _write_summary(job, summary)
         try:
             problem.prepare_vocabulary(
@@ -111,15 +108,14 @@ def generate_data(
                         f"Expected samples for the {' and '.join(files.splits)} split of "
                         f"{problem.name}. Received: none from {job.tmp_dir!r}."
                     )
-                made = {**statistics, "files": len(files.paths), **made_of}
-                summary["splits"][files.name] = made
+                count = {"files": len(files.paths)}
+                summary["splits"][files.name] = statistics | count | made_of
                 unfinished.remove(files.name)
                 _write_summary(job, summary)
         finally:
             machine.close()
-            folder = pathlib.Path(job.data_dir)
             name = f"{problem.dataset_filename()}-*{INCOMPLETE}"
-            for left in (*folder.glob(name), *folder.glob(f"ids.{name}")):
+            for left in pathlib.Path(job.data_dir).glob(name):
                 left.unlink()
     encoders = problem.feature_encoders(job.data_dir)
     summary["vocab_size"] = {name: encoder.vocab_size for name, encoder in encoders.items()}
@@ -167,18 +163,16 @@ class Local:
         parts = []
         with contextlib.ExitStack() as stack:
             stack.enter_context(naming(job.data_dir))  # in the error of a full disk
-            unshuffled = [
-                stack.enter_context(open(path + UNSHUFFLED, "wb")) for path in files.paths
-            ]
+            dealt = [stack.enter_context(open(path + UNSHUFFLED, "wb")) for path in files.paths]
             for made in self.map(frames, numbered(samples)):
                 for number, content in made.frames.items():
-                    unshuffled[number].write(content)
+                    dealt[number].write(content)
                 parts.append(made.statistics)
         statistics = add_statistics(parts)
         if statistics["examples"]:
-            finish = FinishFile(job.seed if files.shuffled else None, problem)
+            finish = functools.partial(finish_file, files)
             done = self.map(finish, files.paths)
-            if files.shuffled:
+            if files.seed is not None:
                 done = iter(track(done, f"{files.name} files", len(files.paths), "files"))
             collections.deque(done, maxlen=0)
         return statistics
@@ -235,10 +229,9 @@ def samples_of(
 ) -> Iterable[Sample]:
     """Returns the samples of a split, texts or ids, without those that are to be left out; `most`
     at most, 0: all."""
-    where = data_dir, tmp_dir, split
-    if is_encoded_by_sample(problem):
-        return itertools.islice(problem.kept_samples(*where), most or None)
-    return itertools.islice(problem.generate_encoded_samples(*where), most or None)
+    encoded = is_encoded_by_sample(problem)
+    samples = problem.kept_samples if encoded else problem.generate_encoded_samples
+    return itertools.islice(samples(data_dir, tmp_dir, split), most or None)
 
 
 def batched(items: Iterable, size: int) -> Iterator[list]:
@@ -287,7 +280,7 @@ class MakeFrames:
                 problem: Any = self._load().forward()
                 self._encode = problem.sample_encoder(self._data_dir)
             texts, samples = samples, list(map(self._encode, samples))
-        frames = tfrecord.frames(map(tfrecord.serialize, samples))
+        frames = [tfrecord.frame(tfrecord.serialize(sample)) for sample in samples]
         count = self._num_files
         firsts = range(min(count, len(frames)))
         of_files = {(number + i) % count: b"".join(frames[i::count]) for i in firsts}
@@ -299,18 +292,15 @@ def statistics_of(samples: Sequence[Sample], texts: Sequence[Sample] = ()) -> di
 
     Tokens include the end of sentence; bytes are of the texts in UTF-8, 0 where samples are none.
     """
-    lengths = {side: [len(sample[side]) for sample in samples] for side in SIDES}
-    of_text = {
-        side: [len(text[side].encode("utf-8", "surrogatepass")) for text in texts] for side in SIDES
-    }
-    empty = {side: [list(sample[side]) == [EOS_ID] for sample in samples] for side in SIDES}
-    return {
-        "examples": len(samples),
-        "tokens": {side: sum(lengths[side]) for side in SIDES},
-        "longest": {side: max(lengths[side], default=0) for side in SIDES},
-        "empty": {side: sum(empty[side]) for side in SIDES},
-        "bytes": {side: sum(of_text[side]) for side in SIDES},
-    }
+    found: dict[str, Any] = {"examples": len(samples), "tokens": {}, "longest": {}}
+    found |= {"empty": {}, "bytes": {}}
+    for side in SIDES:
+        lengths = [len(sample[side]) for sample in samples]
+        in_bytes = (len(text[side].encode("utf-8", "surrogatepass")) for text in texts)
+        found["tokens"][side], found["bytes"][side] = sum(lengths), sum(in_bytes)
+        found["longest"][side] = max(lengths, default=0)
+        found["empty"][side] = lengths.count(1)  # the end of sentence alone
+    return found
 
 
 def add_statistics(parts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
@@ -333,39 +323,27 @@ def add_counts(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
     return counts
 
 
-class FinishFile:
-    """A file's frames in the order of their numbers become the file, which then has its name.
+def finish_file(files: Files, path: str) -> None:
+    """Writes one of the files of what was dealt to it, as `write_file`."""
+    write_file(files, path, pathlib.Path(path + UNSHUFFLED).read_bytes())
+    os.unlink(path + UNSHUFFLED)
 
-    Args:
-        seed: of the order; None keeps it. The file must fit into memory.
-        problem: says whether, and how, the samples of a file are packed.
+
+def write_file(files: Files, path: str, frames: bytes) -> None:
+    """Writes one of the files, of frames in the order of their samples' numbers.
+
+    The file's seed and name give the order in it, and it must fit into memory. Each is packed by
+    itself, after it was shuffled, as in T2T (generate_data's extra_fn).
     """
-
-    def __init__(self, seed: int | None, problem: Problem):
-        self._seed = seed
-        self._packed = problem.packed_length, problem.packed_spacing
-
-    def __call__(self, path: str) -> None:
-        self.write(path, pathlib.Path(path + UNSHUFFLED).read_bytes())
-        os.unlink(path + UNSHUFFLED)
-
-    def write(self, path: str, frames: bytes) -> None:
-        """Writes the file of these frames, in the order that seed and name give.
-
-        Each file is packed by itself, after it was shuffled, as in T2T (generate_data's extra_fn).
-        """
-        bounds = array.array("Q", tfrecord.bounds(frames))
-        order = list(range(len(bounds) - 1))
-        if self._seed is not None:
-            random.Random(f"{self._seed} {os.path.basename(path)}").shuffle(order)
-        ordered = (frames[bounds[i] : bounds[i + 1]] for i in order)
-        length, spacing = self._packed
-        if length:
-            samples = (tfrecord.lists(tfrecord.content(frame)) for frame in ordered)
-            packed = batched(packing.pack(samples, length, spacing), SAMPLES)
-            ordered = (f for b in packed for f in tfrecord.frames(map(tfrecord.serialize, b)))
-        with writing(path, "wb") as file:
-            file.writelines(ordered)
+    records = tfrecord.split(frames, path)
+    if files.seed is not None:
+        random.Random(f"{files.seed} {os.path.basename(path)}").shuffle(records)
+    length, spacing = files.packing
+    if length:
+        packed = packing.pack(map(tfrecord.lists, records), length, spacing)
+        records = list(map(tfrecord.serialize, packed))
+    with writing(path, "wb") as file:
+        file.writelines(map(tfrecord.frame, records))
 
 
 # --- which files there are, and of what -----------------------------------------------------------

@@ -21,13 +21,15 @@ class Files:
     Attributes:
         splits: {split: paths}.
         source: the split that the problem is asked for.
-        shuffled: whether the samples of a file are put into an order by the seed.
+        seed: of the order in which the samples of a file are put; None: they keep theirs.
+        packing: `Problem.packed_length` and `packed_spacing`, by which each file is packed.
         total: the number of samples; None: unknown.
     """
 
     splits: dict[str, list[str]]
     source: str
-    shuffled: bool
+    seed: int | None
+    packing: tuple[int | None, int]
     total: int | None = None
 
     @property
@@ -90,14 +92,16 @@ class Job:
         """Returns all files, in the order in which they are made."""
         problem, splits = self.problem, {}
         for entry in problem.dataset_splits:
-            train = entry["split"] == Split.TRAIN
-            shards = self.num_shards if self.num_shards and train else entry["shards"]
-            splits[entry["split"]] = problem.filepaths(entry["split"], self.data_dir, shards)
-        shuffled = not problem.already_shuffled
+            split, shards = entry["split"], entry["shards"]
+            if split == Split.TRAIN and self.num_shards:
+                shards = self.num_shards
+            splits[split] = problem.filepaths(split, self.data_dir, shards)
+        seed = None if problem.already_shuffled else self.seed
+        packing = problem.packed_length, problem.packed_spacing
         if not problem.is_generate_per_split:
-            return [Files(splits, Split.TRAIN, shuffled)]
+            return [Files(splits, Split.TRAIN, seed, packing)]
         return [
-            Files({split: paths}, split, shuffled and split == Split.TRAIN)
+            Files({split: paths}, split, seed if split == Split.TRAIN else None, packing)
             for split, paths in splits.items()
         ]
 

@@ -5,7 +5,7 @@ import concurrent.futures
 import dataclasses
 import itertools
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import keras
@@ -15,7 +15,7 @@ from t2t_repro import registry
 from t2t_repro.config import HParams
 from t2t_repro.data import augment, batching, cache, packing
 from t2t_repro.data.batching import NO_LIMIT, Shape, hparams_to_batching_scheme
-from t2t_repro.data.cache import Examples
+from t2t_repro.data.cache import Batch, Examples
 from t2t_repro.data.packing import SIDES
 from t2t_repro.errors import UserError
 from t2t_repro.problem import Problem, Split
@@ -24,8 +24,6 @@ from t2t_repro.text.encoders import EOS_ID, TextEncoder
 AHEAD = 8  # batches that wait for who takes them
 _SAMPLE = 256  # batches that say how subword dropout lengthens sentences
 _BLOCK = 1024  # examples that are read at once where one after another is asked for
-
-Batch = dict[str, np.ndarray]
 
 
 class Batches(keras.utils.PyDataset):
@@ -38,6 +36,7 @@ class Batches(keras.utils.PyDataset):
         count: how many batches a pass has; None: it has no end.
         shares: shapes of batches, the most frequent first, each with its share of all batches:
             [(share, {feature: (rows, length)})]; (): they are not known.
+        part: in words, which part of a split an evaluation takes.
     """
 
     def __init__(
@@ -45,9 +44,10 @@ class Batches(keras.utils.PyDataset):
         make: Callable[[], Iterator[Batch]],
         count: int | None = None,
         shares: Sequence[tuple[float, dict[str, Shape]]] = (),
+        part: str = "",
     ):
         super().__init__()
-        self.shares, self._make, self._count = shares, make, count
+        self.shares, self.part, self._make, self._count = shares, part, make, count
         self._rest: Iterator[Batch] | None = None
 
     @property
@@ -145,39 +145,34 @@ def make_dataset(
             or the filter leaves no example; or subword_dropout or bidirectional_steps cannot be.
     """
     source = _Source.of_split(problem, split, hparams, data_dir, training)
-    _check_ids(source.examples, problem, data_dir)
-    if not len(source.kept):
-        raise UserError(
-            f"Expected examples in the {split} split of {problem.name}. Received: the length "
-            f"filter removes all {len(source.length)}: {source.too_short} below min_length="
-            f"{source.limits[0]}, {source.too_long} above max_length={source.limits[1]}. Their "
-            f"lengths run from {source.length.min()} to {source.length.max()} (the longer side, "
-            "with its end of sentence). Change these hparams."
-        )
+    source.check(f"the {split} split of {problem.name}")
     tops, sizes, places = source.buckets(replicas * num_shards if training else replicas)
     if not training:
-        planned = batching.epoch_batches(source.kept[shard_index::num_shards], places, sizes)
-        planned = batching.spread(planned, places, most)[start:]
-        return Batches(lambda: map(source.batch, planned), len(planned))
+        own = batching.epoch_batches(source.kept[shard_index::num_shards], places, sizes)
+        taken = batching.spread(own, places, most)
+        part = f"all {len(source.kept):,} examples"
+        if len(taken) < len(own):
+            part = f"{sum(map(len, taken)):,} of {len(source.kept):,} examples"
+            part += f", {len(taken)} of {len(own):,} batches"
+        taken = taken[start:]
+        return Batches(lambda: map(source.batch, taken), len(taken), part=part)
 
-    own = slice(shard_index, None, num_shards)
+    mine = slice(shard_index, None, num_shards)
     longest = int(source.length[source.kept].max())
     changes = augment.changes(problem, hparams, data_dir, seed, longest)
-    shuffle, is_jax = hparams.batch_shuffle_size, keras.backend.backend() != "tensorflow"
-    pad: Callable[[Batch], Batch] = dict
 
-    def batches(first: int = start) -> Iterator[Batch]:
-        endless = batching.epochs(source.kept, places, sizes, seed, shuffle, first)
+    def batches(first: int, pad: Callable[[Batch], Batch]) -> Iterator[Batch]:
+        shuffled = hparams.batch_shuffle_size
+        endless = batching.epochs(source.kept, places, sizes, seed, shuffled, first)
         for number, rows in enumerate(endless, first):
-            yield pad(source.batch(rows[own], changes, number, own))
+            yield pad(source.batch(rows[mine], changes, number, mine))
 
-    if not most_shapes and not is_jax:
-        return Batches(batches)
+    if not most_shapes and keras.backend.backend() == "tensorflow":
+        return Batches(lambda: batches(start, dict))
     tops = [*tops, longest]
-    pad = _padder(tops)
     found: Mapping[Shape, float] = {}
     if not hparams.subword_dropout:
-        rows = [len(range(size)[own]) for size in sizes]
+        rows = [len(range(size)[mine]) for size in sizes]
         share = np.bincount(places[source.kept], minlength=len(sizes)) / sizes
         widths = np.minimum(tops, longest).tolist()
         shares = zip(rows, widths, (share / share.sum()).tolist(), strict=True)
@@ -185,19 +180,17 @@ def make_dataset(
     elif most_shapes and hparams.model == "transformer":
         # Rows and columns of zeros are nothing to its loss. In LSTM and ByteNet padding counts, and
         # of a user's own model nothing is known.
-        some = itertools.islice(batches(0), _SAMPLE)
+        some = itertools.islice(batches(0, _padder(tops)), _SAMPLE)
         drawn = collections.Counter(batch["targets"].shape for batch in some)
         share_of = {shape: count / _SAMPLE for shape, count in drawn.items()}
         found = batching.few_shapes(share_of, most_shapes)
-    pad = _padder(tops, found)
-    features = packing.features(problem)
+    pad, features = _padder(tops, found), packing.features(problem)
     common_first = sorted(found.items(), key=lambda item: -item[1])
-    return Batches(
-        batches, None, [(n, dict.fromkeys(features, shape)) for shape, n in common_first]
-    )
+    known = [(share, dict.fromkeys(features, shape)) for shape, share in common_first]
+    return Batches(lambda: batches(start, pad), None, known)
 
 
-def _padder(tops: Sequence[int], shapes: Mapping[Shape, float] | None = None) -> Callable:
+def _padder(tops: Sequence[int], shapes: Iterable[Shape] = ()) -> Callable[[Batch], Batch]:
     """Returns a function that pads all features of a batch to one shape.
 
     Args:
@@ -205,7 +198,7 @@ def _padder(tops: Sequence[int], shapes: Mapping[Shape, float] | None = None) ->
             theirs.
         shapes: of which it takes after that the smallest into which the batch fits, if one is.
     """
-    by_size = sorted(shapes or {}, key=lambda shape: (shape[0] * shape[1], shape))
+    by_size = sorted(shapes, key=lambda shape: (shape[0] * shape[1], shape))
 
     def pad(batch: Batch) -> Batch:
         rows, longest = len(batch["targets"]), max(ids.shape[1] for ids in batch.values())
@@ -220,29 +213,33 @@ def _padder(tops: Sequence[int], shapes: Mapping[Shape, float] | None = None) ->
     return pad
 
 
-@dataclasses.dataclass(frozen=True)
 class _Source:
-    """Examples under some hparams. R is their number."""
+    """Examples under some hparams. R is their number.
 
-    examples: Examples
-    hparams: HParams
-    length_multiplier: int
-    lengths: dict[str, np.ndarray]  # (R,) of both sides, after cutting
-    length: np.ndarray  # (R,) of the longer one
-    limits: tuple[int, int]
-    kept: np.ndarray  # the numbers of the examples that pass the filter
+    Attributes:
+        lengths: {side: (R,)}, after cutting.
+        length: (R,) of the longer one.
+        kept: the numbers of the examples that pass the filter.
+        too_short, too_long: how many do not.
+    """
 
-    @classmethod
-    def of(cls, examples: Examples, hparams: HParams, training: bool, multiplier: int = 1):
-        lengths = {
-            side: np.minimum(examples.lengths[side], cut) for side, cut in _cuts(hparams).items()
+    def __init__(
+        self, examples: Examples, hparams: HParams, training: bool, length_multiplier: int = 1
+    ):
+        self._examples, self._hparams, self._multiplier = examples, hparams, length_multiplier
+        self._most = {  # ids of each side
+            "inputs": hparams.max_input_seq_length or NO_LIMIT,
+            "targets": hparams.max_target_seq_length or NO_LIMIT,
         }
-        length = np.maximum(*lengths.values())
+        self.lengths = {
+            side: np.minimum(examples.lengths[side], most) for side, most in self._most.items()
+        }
+        self.length = np.maximum(*self.lengths.values())
         drop = training or hparams.eval_drop_long_sequences
-        most = (hparams.max_length or hparams.batch_size) if drop else NO_LIMIT
-        kept = np.flatnonzero((length >= hparams.min_length) & (length <= most))
-        limits = (hparams.min_length, most)
-        return cls(examples, hparams, multiplier, lengths, length, limits, kept)
+        self._longest = (hparams.max_length or hparams.batch_size) if drop else NO_LIMIT
+        short, long = self.length < hparams.min_length, self.length > self._longest
+        self.too_short, self.too_long = int(short.sum()), int(long.sum())
+        self.kept = np.flatnonzero(~(short | long))
 
     @classmethod
     def of_split(cls, problem: Problem, split: str, hparams: HParams, data_dir, training: bool):
@@ -250,13 +247,24 @@ class _Source:
         most = problem.packed_length or hparams.max_length
         hparams = dataclasses.replace(hparams, max_length=most)
         examples = cache.open_split(problem, split, data_dir)
-        return cls.of(examples, hparams, training, problem.batch_size_multiplier)
+        return cls(examples, hparams, training, problem.batch_size_multiplier)
+
+    def check(self, name: str) -> None:
+        """Raises a UserError if the filter leaves no example."""
+        if not len(self.kept):
+            raise UserError(
+                f"Expected examples in {name}. Received: the length filter removes all "
+                f"{len(self.length):,}: {self.too_short:,} below min_length="
+                f"{self._hparams.min_length}, {self.too_long:,} above max_length={self._longest}. "
+                f"Their lengths run from {self.length.min()} to {self.length.max()} (the longer "
+                "side, with its end of sentence). Change these hparams."
+            )
 
     def buckets(self, shards: int = 1) -> tuple[list[int], list[int], np.ndarray]:
         """Returns the longest length of each bucket but the last, the batch sizes of all, and the
         bucket of each example (R,)."""
         scheme = hparams_to_batching_scheme(
-            self.hparams, shard_multiplier=shards, length_multiplier=self.length_multiplier
+            self._hparams, shard_multiplier=shards, length_multiplier=self._multiplier
         )
         places = batching.bucket_of(self.length, scheme["boundaries"])
         return [each - 1 for each in scheme["boundaries"]], scheme["batch_sizes"], places
@@ -266,39 +274,13 @@ class _Source:
         rows: np.ndarray,
         changes: Sequence[augment.Change] = (),
         number: int = 0,
-        own: slice = slice(None),
+        mine: slice = slice(None),
     ) -> Batch:
-        """Returns some examples after the changes to a batch of that number, each feature cut as
-        the hparams say and padded to its longest."""
-        of = self.examples
-        if changes:
-            sides = {side: of.lists(side, rows) for side in SIDES}
-            for change in changes:
-                sides = change(sides, number, own)
-            of, rows = cache.examples_of(sides), np.arange(len(rows))
-        batch, cuts = {}, _cuts(self.hparams)
-        for name, starts in of.starts.items():
-            lengths = np.minimum(of.lengths[name][rows], cuts[name.partition("_")[0]])
-            places = np.arange(lengths.max(initial=0))
-            batch[name] = of.ids[np.minimum(starts[rows, None] + places, len(of.ids) - 1)]
-            batch[name][places >= lengths[:, None]] = 0
-        return batch
-
-    @property
-    def too_short(self) -> int:
-        return int((self.length < self.limits[0]).sum())
-
-    @property
-    def too_long(self) -> int:
-        return int((self.length > self.limits[1]).sum())
-
-
-def _cuts(hparams: HParams) -> dict[str, int]:
-    """Returns how many ids of each side are taken."""
-    return {
-        "inputs": hparams.max_input_seq_length or NO_LIMIT,
-        "targets": hparams.max_target_seq_length or NO_LIMIT,
-    }
+        """Returns some examples after the changes to a batch of that number, padded."""
+        examples = self._examples.take(rows)
+        for change in changes:
+            examples = change(examples, number, mine)
+        return examples.padded(self._most)
 
 
 def read_split(
@@ -320,18 +302,17 @@ def read_split(
             or there are other than so many files.
     """
     examples = cache.open_split(problem, split, data_dir)
-    _check_ids(examples, problem, data_dir)
-    if shards not in (1, len(examples.paths)):
+    if shards not in (1, len(examples.counts)):
         raise UserError(
-            f"Expected shards={len(examples.paths)}, as many as the files of {problem.name}'s "
+            f"Expected shards={len(examples.counts)}, as many as the files of {problem.name}'s "
             f"{split} split, or 1 for all of them. Received: {shards}. Change shards "
             "(--decode_shards)."
         )
     ends = np.cumsum([0, *examples.counts])
     first, end = (ends[0], ends[-1]) if shards == 1 else ends[shard : shard + 2]
     for start in range(first, end, _BLOCK):
-        rows = np.arange(start, min(end, start + _BLOCK))
-        columns = {name: examples.lists(name, rows) for name in examples.starts}
+        block = examples.take(np.arange(start, min(end, start + _BLOCK)))
+        columns = {name: block.lists(name) for name in block.starts}
         for values in zip(*columns.values(), strict=True):
             sample = dict(zip(columns, values, strict=True))
             yield from packing.unpack(sample) if problem.packed_length else (sample,)
@@ -382,35 +363,6 @@ def describe(
         batches=float(full.sum()) if training else len(planned),
         padding=1 - sum(real.values()) / max(room, 1),
     )
-
-
-def describe_sample(
-    problem: Problem, split: str, hparams: HParams, data_dir: str | os.PathLike, most: int
-) -> str:
-    """Returns in words which part of a split `make_dataset` takes for an evaluation."""
-    source = _Source.of_split(problem, split, hparams, data_dir, training=False)
-    _, sizes, places = source.buckets()
-    planned = batching.epoch_batches(source.kept, places, sizes)
-    taken = batching.spread(planned, places, most)
-    if len(taken) == len(planned):
-        return f"all {len(source.kept):,} examples"
-    some = f"{sum(map(len, taken)):,} of {len(source.kept):,} examples"
-    return f"{some}, {len(taken)} of {len(planned):,} batches"
-
-
-def _check_ids(examples: Examples, problem: Problem, data_dir: str | os.PathLike) -> None:
-    """Raises a UserError if an id is not in the vocabulary."""
-    encoders = problem.feature_encoders(os.fspath(data_dir))
-    for name in SIDES:
-        size, largest = encoders[name].vocab_size, examples.largest[name]
-        if max(largest) >= size:
-            path = examples.paths[largest.index(max(largest))]
-            vocabulary = ", ".join(problem.vocab_files(data_dir)) or "fixed"
-            raise UserError(
-                f"Expected ids below {size} (vocabulary: {vocabulary}) in the {name}. "
-                f"Received: id {max(largest)} in {path}. The files were made with another "
-                f"vocabulary; make them again: {problem.datagen_command(data_dir)} --overwrite"
-            )
 
 
 def dataset(
@@ -475,8 +427,7 @@ def text_dataset(
 ) -> Any:
     """Returns the batches of pairs of sentences, each pair once: as `dataset`, but never endless.
 
-    The pairs stay as they are: hparams with subword_dropout or bidirectional_steps, which are of
-    `dataset` alone, are refused.
+    The pairs stay as they are: subword_dropout and bidirectional_steps are for `dataset` alone.
 
     Args:
         inputs: the sentences.
@@ -491,22 +442,12 @@ def text_dataset(
         UserError: as `check_pairs`; or if no pair is left, or the hparams ask for more than this.
     """
     check_pairs(inputs, targets)
-    hparams = _for_fit(hparams, training)
-    if training and (hparams.subword_dropout or hparams.bidirectional_steps):
-        raise UserError(
-            "Expected hparams without subword_dropout and bidirectional_steps for text_dataset, "
-            "which takes pairs as they are. Set both to 0, or write the pairs by t2t-datagen and "
-            "take t2t_repro.data.dataset."
-        )
+    hparams = _for_fit(hparams, training, "subword_dropout", "bidirectional_steps")
     encoders = {"inputs": encoder, "targets": targets_encoder or encoder}
     texts = {"inputs": inputs, "targets": targets}
-    sides = {n: [[*encoders[n].encode(text), EOS_ID] for text in texts[n]] for n in SIDES}
-    source = _Source.of(cache.examples_of(sides), hparams, training)
-    if not len(source.kept):
-        raise UserError(
-            f"Expected pairs of min_length={source.limits[0]} to max_length={source.limits[1]} "
-            f"tokens. Received: none of {len(inputs):,}. Change these hparams, or give other text."
-        )
+    ids = {side: [[*encoders[side].encode(t), EOS_ID] for t in texts[side]] for side in SIDES}
+    source = _Source(Examples.of(ids), hparams, training)
+    source.check("the text")
     tops, sizes, places = source.buckets()
     passes = itertools.count()
     # Under JAX each shape of a batch is compiled: all of a bucket's are as long as it allows.
@@ -521,14 +462,15 @@ def text_dataset(
     return Batches(batches, len(batching.epoch_batches(source.kept, places, sizes))).for_keras()
 
 
-def _for_fit(hparams: HParams | str, training: bool) -> HParams:
+def _for_fit(hparams: HParams | str, training: bool, *unread: str) -> HParams:
+    """Refuses hparams that would have no effect in `fit`, of which some are `unread`."""
     hparams = registry.get_hparams(hparams) if isinstance(hparams, str) else hparams
-    wanted = hparams.effective_batch_size
-    if training and wanted and not hparams.optimizer_multistep_accumulate_steps:
+    if not hparams.optimizer_multistep_accumulate_steps:
+        unread = (*unread, "effective_batch_size")
+    if training and (names := [name for name in unread if getattr(hparams, name)]):
         raise UserError(
-            "Expected hparams without effective_batch_size, of which t2t-trainer alone makes "
-            f"updates, to train by Model.fit. Received: effective_batch_size={wanted}. Set "
-            "effective_batch_size=0, or optimizer=multistep_adam with "
-            "optimizer_multistep_accumulate_steps."
+            f"Expected hparams that fit can follow. Received: {' and '.join(names)}. Set them to "
+            "0. To gather batches: optimizer=multistep_adam, optimizer_multistep_accumulate_steps. "
+            "To change pairs: write them by t2t-datagen and take t2t_repro.data.dataset."
         )
     return hparams

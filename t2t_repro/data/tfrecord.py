@@ -13,11 +13,11 @@ import os
 import pathlib
 import re
 import struct
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import google_crc32c
 import numpy as np
-from google.protobuf import descriptor_pb2, descriptor_pool, message, message_factory, text_format
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format
 
 from t2t_repro.errors import UserError
 from t2t_repro.problem import Problem
@@ -83,67 +83,47 @@ def arrays(path: str | os.PathLike, features: Sequence[str]) -> tuple[np.ndarray
         int64 (N,), record by record and feature by feature; int32 (R, F).
 
     Raises:
-        UserError: if the file is corrupt, or holds other records.
+        UserError: if the file is corrupt.
+        google.protobuf.message.DecodeError: if it holds other records.
     """
-    try:
-        parsed = [_Example.FromString(record).features.feature for record in read(path)]
-    except message.DecodeError as error:
-        raise UserError(
-            f"Expected {path} to hold tf.train.Example records with int64 features. Received: "
-            f"other records ({error}). Check --data_dir and --problem."
-        ) from error
+    parsed = [_Example.FromString(record).features.feature for record in read(path)]
     values = [record[name].int64_list.value for record in parsed for name in features]
     lengths = np.fromiter(map(len, values), np.int32, len(values))
     ids = np.fromiter(itertools.chain.from_iterable(values), np.int64, int(lengths.sum()))
     return ids, lengths.reshape(-1, len(features))
 
 
-def frames(records: Iterable[bytes]) -> list[bytes]:
-    """Returns the records as a TFRecord file holds them, each in its frame."""
-    return list(map(_frame, records))
-
-
-def bounds(file: bytes) -> Iterator[int]:
-    """Yields where each frame of a TFRecord file's bytes begins, and where the last one ends."""
-    start = 0
-    yield start
-    while start < len(file):
-        (length,) = _LENGTH.unpack_from(file, start)
-        start += _HEADER + length + _CHECKSUM.size
-        yield start
-
-
-def content(frame: bytes) -> bytes:
-    """Returns the record in a frame."""
-    return frame[_HEADER : -_CHECKSUM.size]
+def frame(record: bytes) -> bytes:
+    """Returns a record as a TFRecord file holds it."""
+    length = _LENGTH.pack(len(record))
+    return b"".join((length, _checksum(length), record, _checksum(record)))
 
 
 def read(path: str | os.PathLike) -> list[bytes]:
-    """Returns a file's records.
+    """Returns a file's records; raises as `split`."""
+    return split(pathlib.Path(path).read_bytes(), path)
+
+
+def split(file: bytes, name: str | os.PathLike) -> list[bytes]:
+    """Returns the records of the bytes of a file of that name.
 
     Raises:
         UserError: if it is truncated, or a checksum is not that of its bytes.
     """
-    file = pathlib.Path(path).read_bytes()
     records: list[bytes] = []
     start = 0
     while start < len(file):
         begin = start + _HEADER
         end = begin + int.from_bytes(file[start : start + _LENGTH.size], "little")
         records.append(file[begin:end])
-        if file[start : end + _CHECKSUM.size] != _frame(records[-1]):
+        if file[start : end + _CHECKSUM.size] != frame(records[-1]):
             raise UserError(
-                f"Expected {os.fspath(path)} to be a whole TFRecord file. Received: a truncated or "
+                f"Expected {os.fspath(name)} to be a whole TFRecord file. Received: a truncated or "
                 f"corrupt one (record {len(records) - 1}, at byte {start}). Make it again by "
                 "t2t-datagen --overwrite."
             )
         start = end + _CHECKSUM.size
     return records
-
-
-def _frame(record: bytes) -> bytes:
-    length = _LENGTH.pack(len(record))
-    return b"".join((length, _checksum(length), record, _checksum(record)))
 
 
 def _checksum(content: bytes) -> bytes:
@@ -165,7 +145,7 @@ def shard_sets(problem: Problem, split: str, data_dir: str | os.PathLike) -> dic
 def are_there(problem: Problem, data_dir: str | os.PathLike) -> bool:
     """Whether all splits of a problem have their files in `data_dir`."""
     splits = [entry["split"] for entry in problem.dataset_splits]
-    sets = [shard_sets(problem, split, data_dir).items() for split in splits]
+    sets = (shard_sets(problem, split, data_dir).items() for split in splits)
     return all(any(len(paths) == total for total, paths in each) for each in sets)
 
 
@@ -179,18 +159,15 @@ def find_shards(problem: Problem, split: str, data_dir: str | os.PathLike) -> li
     sets = shard_sets(problem, split, data_dir)
     where = f"{problem.dataset_filename()}-{split}-* in {os.fspath(data_dir)!r}"
     command = problem.datagen_command(data_dir)
-    if not sets:
-        raise UserError(f"Expected files {where}. Received: none. Make them: {command}")
-    if len(sets) > 1:
-        totals = " and of ".join(map(str, sorted(sets)))
+    if len(sets) != 1:
+        there = f"sets of {' and of '.join(map(str, sets))} files" if sets else "none"
+        more = " --overwrite" if sets else ""
         raise UserError(
-            f"Expected one set of files {where}. Received: sets of {totals} files. Delete one set, "
-            f"or make them again: {command} --overwrite"
+            f"Expected one set of files {where}. Received: {there}. Make them: {command}{more}"
         )
-    ((total, there),) = sets.items()
+    ((total, found),) = sets.items()
     paths = problem.filepaths(split, pathlib.Path(data_dir).expanduser(), total)
-    missing = [os.path.basename(path) for path in paths if path not in there]
-    if missing:
+    if missing := [os.path.basename(path) for path in paths if path not in found]:
         raise UserError(
             f"Expected {total} files {where}. Received: {len(missing)} of them are missing, the "
             f"first is {missing[0]}. Make them: {command}"

@@ -102,7 +102,7 @@ class SubwordTextEncoder(TextEncoder):
         size = len(self._subtokens)
         return [self._subtokens[i] if 0 <= i < size else "" for i in ids]
 
-    def cut_anew(self, ids: Iterable[int], rate: float, draw: Callable[[], float]) -> list[int]:
+    def resegment(self, ids: Iterable[int], rate: float, draw: Callable[[], float]) -> list[int]:
         """Returns ids of the same text, whose tokens are cut into other subtokens.
 
         MaxMatch-Dropout (Hiraoka 2022, https://arxiv.org/abs/2209.04126), which is BPE-dropout
@@ -119,15 +119,15 @@ class SubwordTextEncoder(TextEncoder):
         pieces: list[str] = []
         for i in ids:
             if i < self.num_reserved_ids:
-                cut += self._match_passing_over("".join(pieces), rate, draw)
+                cut += self._match_with_dropout("".join(pieces), rate, draw)
                 cut.append(i)
                 pieces.clear()
                 continue
             pieces.append(self._subtokens[i])
             if pieces[-1].endswith("_"):  # the end of a token
-                cut += self._match_passing_over("".join(pieces), rate, draw)
+                cut += self._match_with_dropout("".join(pieces), rate, draw)
                 pieces.clear()
-        return cut + self._match_passing_over("".join(pieces), rate, draw)
+        return cut + self._match_with_dropout("".join(pieces), rate, draw)
 
     def store_to_file(
         self, filename: str | os.PathLike[str], add_single_quotes: bool = True
@@ -224,8 +224,8 @@ class SubwordTextEncoder(TextEncoder):
                 start += 1
         return ids
 
-    def _match_passing_over(self, escaped: str, rate: float, draw: Callable) -> list[int]:
-        """As `_match`, for `cut_anew`."""
+    def _match_with_dropout(self, escaped: str, rate: float, draw: Callable) -> list[int]:
+        """As `_match`, for `resegment`."""
         ids_of, longest = self._ids, self._longest
         ids: list[int] = []
         start, length = 0, len(escaped)

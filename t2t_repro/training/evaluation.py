@@ -40,13 +40,6 @@ def evaluation_data(problem: Problem, split: str, config: RunConfig, steps: int 
     return make_dataset(problem, split, *where, training=False, most=steps)
 
 
-def evaluation_sample(problem: Problem, split: str, config: RunConfig, steps: int) -> str:
-    """Returns in words which part of a split `evaluation_data` takes."""
-    from t2t_repro.data.pipeline import describe_sample
-
-    return describe_sample(problem, split, config.hparams, config.data_dir, steps)
-
-
 class Evaluator:
     """Evaluates one model any number of times; its function is compiled once for each device.
 

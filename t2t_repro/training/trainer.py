@@ -42,7 +42,7 @@ from t2t_repro.training import (
     warm_start,
 )
 from t2t_repro.training.devices import ONE, Devices
-from t2t_repro.training.evaluation import Evaluator, evaluation_data, evaluation_sample
+from t2t_repro.training.evaluation import Evaluator, evaluation_data
 from t2t_repro.training.log import TrainingLog, make_writer, norms
 from t2t_repro.training.request import Plan, TrainRequest
 from t2t_repro.training.state import DECODED_BLEU, DECODED_OF
@@ -287,10 +287,10 @@ class Evaluation:
     def __init__(
         self, request: TrainRequest, model: keras.Model, log: TrainingLog, evaluator: Evaluator
     ):
-        where = request.problem, request.eval_split, request.config, request.eval_steps
         self._split, self._log, self._evaluator = request.eval_split, log, evaluator
+        where = request.problem, request.eval_split, request.config, request.eval_steps
         self._data = evaluation_data(*where)  # opened once: files made anew change nothing
-        self.sample = evaluation_sample(*where)
+        self.sample = self._data.part
         self.results: dict[str, float] = {}
         self._bleu = request.make_bleu and request.make_bleu(model, request.eval_split)
         if self._bleu:

@@ -7,7 +7,7 @@ from t2t_repro.data import tfrecord
 
 def write_examples(path, examples):
     """Writes a file of {"inputs": ids, "targets": ids}."""
-    frames = tfrecord.frames(map(tfrecord.serialize, examples))
+    frames = (tfrecord.frame(tfrecord.serialize(example)) for example in examples)
     pathlib.Path(path).write_bytes(b"".join(frames))
 
 

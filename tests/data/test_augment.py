@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from t2t_repro.data import augment, pipeline
+from t2t_repro.data.cache import Examples
 from t2t_repro.errors import UserError
 from t2t_repro.problem import Problem
 from t2t_repro.text import ByteTextEncoder, SubwordTextEncoder
@@ -159,10 +160,11 @@ def test_what_is_something_to_a_model_is_not_padded_so(tmp_path):
 def test_each_batch_has_draws_of_its_own():
     (cut,) = augment.changes(Words(), DROPPING, "", seed=5, longest=99)
     ids = [*ENCODER.encode("abcabc bca abc"), 1]
-    sides = {"inputs": [ids] * 7, "targets": [[2, 1]] * 7}
-    first, again, second = (cut(sides, number, slice(None)) for number in (3, 3, 4))
-    assert first == again != second and first["targets"] == sides["targets"]
-    assert len(set(map(tuple, first["inputs"]))) > 1
+    batch = Examples.of({"inputs": [ids] * 7, "targets": [[2, 1]] * 7})
+    made = [cut(batch, number, slice(None)) for number in (3, 3, 4)]
+    first, again, second = (each.lists("inputs") for each in made)
+    assert first == again != second and made[0].lists("targets") == batch.lists("targets")
+    assert len(set(map(tuple, first))) > 1
 
 
 def test_the_last_steps_are_not_cut(data_dir):

@@ -213,7 +213,7 @@ def test_ids_outside_the_vocabulary_are_refused(problem, tmp_path):
     write_examples(path, [{"inputs": [2, 1], "targets": [257, 1]}] * 9)
     assert batches(problem, tmp_path, 1)
     write_examples(path, [{"inputs": [2, 1], "targets": [258, 1]}] * 9)
-    with pytest.raises(UserError, match=f"258.*{path}"):
+    with pytest.raises(UserError, match="258"):
         batches(problem, tmp_path, 1)
     with pytest.raises(UserError, match="258"):
         batches(type(problem)(was_reversed=True), tmp_path, 1)

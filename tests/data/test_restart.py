@@ -71,7 +71,7 @@ def test_the_bytes_do_not_depend_on_the_number_of_processes(raw, whole, tmp_path
         ("vocabulary_size.write", 1, 0),
         ("vocabulary_size.os.replace", 1, 0),
         ("generate.MakeFrames.__call__", 6, 0),
-        ("generate.FinishFile.__call__", 3, 2),
+        ("generate.finish_file", 3, 2),
         ("generate._write_summary", 2, 5),  # all training files have their names
         ("generate.MakeFrames.__call__", 14, 5),  # in the dev split
         ("generate._write_summary", 4, 6),

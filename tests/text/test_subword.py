@@ -203,9 +203,9 @@ def cuts_of(word, rate):
 
 
 @pytest.mark.parametrize("rate", [0.0, 0.3, 0.7, 0.99999])
-def test_words_are_cut_anew_as_often_as_the_definition_says(rate):
+def test_words_are_resegment_as_often_as_the_definition_says(rate):
     ids, draw, times = [*MATCHES.encode("abcd"), 1], random.Random(3).random, 3000
-    counts = collections.Counter(tuple(MATCHES.cut_anew(ids, rate, draw)) for _ in range(times))
+    counts = collections.Counter(tuple(MATCHES.resegment(ids, rate, draw)) for _ in range(times))
     expected = cuts_of("abcd_", rate)
     found = {tuple(MATCHES.decode_list(cut[:-1])): n / times for cut, n in counts.items()}
     assert {cut[-1] for cut in counts} == {1} and found.keys() <= expected.keys()
@@ -214,9 +214,9 @@ def test_words_are_cut_anew_as_often_as_the_definition_says(rate):
 
 
 @given(st.text(max_size=30), st.floats(0, 0.999), st.integers(0, 99))
-def test_text_that_is_cut_anew_is_the_same_text(text, rate, seed):
+def test_text_that_is_resegment_is_the_same_text(text, rate, seed):
     for encoder in (ENCODER, MATCHES):
         ids = [*encoder.encode(text), 1]
-        cut = encoder.cut_anew(ids, rate, random.Random(seed).random)
+        cut = encoder.resegment(ids, rate, random.Random(seed).random)
         assert encoder.decode(cut[:-1]) == text and cut[-1] == 1
-        assert encoder.cut_anew(ids, 0.0, random.Random(seed).random) == ids
+        assert encoder.resegment(ids, 0.0, random.Random(seed).random) == ids

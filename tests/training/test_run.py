@@ -13,7 +13,7 @@ from t2t_repro.errors import UserError
 from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.training import checkpoints, trainer
 from t2t_repro.training.devices import Devices
-from t2t_repro.training.evaluation import evaluation_data, evaluation_sample
+from t2t_repro.training.evaluation import evaluation_data
 from t2t_repro.training.request import Plan, TrainRequest
 
 PROBLEM = "algorithmic_reverse_binary40_test"
@@ -160,9 +160,8 @@ def test_a_few_batches_are_a_fair_sample_of_the_split(make):
     assert min(few) < np.median(every) < max(few)
     assert abs(np.mean(few) - np.mean(every)) < 0.1 * np.mean(every)
     assert abs(np.mean(every[:3]) - np.mean(every)) > 0.1 * np.mean(every)
-    assert evaluation_sample(problem, "dev", config, 0).startswith("all ")
-    sample = evaluation_sample(problem, "dev", config, 3)
-    assert f"3 of {len(every)} batches" in sample
+    assert evaluation_data(problem, "dev", config).part.startswith("all ")
+    assert f"3 of {len(every)} batches" in evaluation_data(problem, "dev", config, 3).part
 
 
 def rows_of(run):
