@@ -36,10 +36,7 @@ BASELINES = (*RECURRENT, BYTENET)
 MODELS = (TRANSFORMER, *BASELINES)
 # The optimizers, and how the names of the settings begin that each reads.
 OPTIMIZERS = {
-    "adam": "optimizer_adam_",
-    "true_adam": "optimizer_adam_",
-    "multistep_adam": "optimizer_adam_",
-    "adam_w": "optimizer_adam_",
+    **dict.fromkeys(("adam", "true_adam", "multistep_adam", "adam_w"), "optimizer_adam_"),
     "adafactor": "optimizer_adafactor_",
 }
 # What some of the models read alone; the other hparams, all of them.
@@ -47,9 +44,8 @@ _READ_BY = {
     "num_heads": (TRANSFORMER, *ATTENTION_RNNS),
     "dropout": BASELINES,
     **dict.fromkeys(("num_block_repeat", "kernel_height"), (BYTENET,)),
-    **dict.fromkeys(
-        ("attention_mechanism", "attention_layer_size", "output_attention"), ATTENTION_RNNS
-    ),
+    **{name: ATTENTION_RNNS for name in ("attention_mechanism", "attention_layer_size")},
+    "output_attention": ATTENTION_RNNS,
     **dict.fromkeys(
         "num_encoder_layers num_decoder_layers filter_size unidirectional_encoder pos norm_type "
         "norm_epsilon layer_preprocess_sequence layer_postprocess_sequence activation_dtype freeze "
@@ -63,9 +59,7 @@ _READ_BY = {
         (TRANSFORMER,),
     ),
 }
-_EXPONENTIAL_DECAY = (
-    *("learning_rate_decay_steps", "learning_rate_decay_rate", "learning_rate_decay_staircase"),
-)
+_EXPONENTIAL_DECAY = tuple(f"learning_rate_decay_{name}" for name in ("steps", "rate", "staircase"))
 LOCAL = ("local_mask_right", "local_unmasked")  # self_attention_type that is restricted
 # The factors of learning_rate_schedule, and the settings that each reads; "legacy" reads those of
 # its scheme too.
@@ -90,6 +84,8 @@ SCHEMES: dict[str, tuple[str, ...]] = {  # of learning_rate_decay_scheme
     "cyclelinear10x": (),
     "sqrt": (),
 }
+# "xavier" alone reads no gain.
+INITIALIZERS = ("uniform_unit_scaling", "normal_unit_scaling", "uniform", "orthogonal", "xavier")
 _NORMS = ("layer", "group", "batch", "noam", "l2", "none")
 
 
@@ -147,8 +143,9 @@ def _above_zero(rate: str) -> AppliesIf:
     return AppliesIf(lambda hp: getattr(hp, rate) > 0, f"{rate} is 0.")
 
 
-def _only(name: str, value: str) -> AppliesIf:
-    return AppliesIf(lambda hp: getattr(hp, name) == value, f"only {name}={value} reads it.")
+def _only(name: str, *values: object) -> AppliesIf:
+    said = " or ".join(map(str, values))
+    return AppliesIf(lambda hp: getattr(hp, name) in values, f"only {name}={said} reads it.")
 
 
 def _by_schedule(name: str, instead: str = "") -> AppliesIf:
@@ -178,89 +175,64 @@ _DECAY_ADAM = _only("optimizer_adafactor_decay_type", "adam")
 _DECAY_POW = _only("optimizer_adafactor_decay_type", "pow")
 _RELATIVE = _only("self_attention_type", "dot_product_relative")
 _RELATIVE_V2 = _only("self_attention_type", "dot_product_relative_v2")  # which is not here
-_RESTRICTED = AppliesIf(
-    lambda hp: hp.self_attention_type in LOCAL, "only self_attention_type=local_... reads it."
-)
-_BUCKETS = AppliesIf(
-    lambda hp: not hp.use_fixed_batch_size, "use_fixed_batch_size=True makes every batch alike."
-)
+_RESTRICTED = _only("self_attention_type", *LOCAL)
+_BUCKETS = _only("use_fixed_batch_size", False)
+_SEPARATE = _only("shared_embedding_and_softmax_weights", False)
 _LAYERS = AppliesIf(
     lambda hp: not (hp.num_encoder_layers and hp.num_decoder_layers),
     "num_encoder_layers and num_decoder_layers say it of both sides.",
-)
-_SEPARATE = AppliesIf(
-    lambda hp: not hp.shared_embedding_and_softmax_weights,
-    "shared_embedding_and_softmax_weights=True shares all tables already.",
 )
 _NORM = AppliesIf(_normalizes, "no sequence has an 'n'.")
 _NORMALIZED = AppliesIf(
     lambda hp: _normalizes(hp) and hp.norm_type != "none", "nothing normalizes."
 )
-_SCALED = AppliesIf(
-    lambda hp: hp.initializer != "xavier", "initializer={hp.initializer} does not read it."
-)
-
-
-def _key_width(hp: "HParams") -> int:
-    return hp.attention_key_channels or hp.hidden_size
-
-
-def _value_width(hp: "HParams") -> int:
-    return hp.attention_value_channels or hp.hidden_size
-
+_SCALED = _only("initializer", *INITIALIZERS[:-1])
 
 # What several hparams must not be together, and what is said then; {hp.NAME} is a value.
-_CONFLICTS: tuple[tuple[Callable[["HParams"], object], str], ...] = (
+_Conflicts = tuple[tuple[Callable[["HParams"], object], str], ...]
+_CONFLICTS: _Conflicts = (
     (
         lambda hp: (
             (snake_case(hp.optimizer) == "multistep_adam")
-            != bool(hp.optimizer_multistep_accumulate_steps)
+            != (hp.optimizer_multistep_accumulate_steps > 0)
         ),
-        "optimizer=multistep_adam and optimizer_multistep_accumulate_steps > 0 belong together. "
-        "Received: optimizer={hp.optimizer}, optimizer_multistep_accumulate_steps="
-        "{hp.optimizer_multistep_accumulate_steps}.",
+        "Expected optimizer=multistep_adam and optimizer_multistep_accumulate_steps > 0 together. "
+        "Received: optimizer={hp.optimizer} and {hp.optimizer_multistep_accumulate_steps}.",
     ),
     (
         # As it is written: by "Adam" tensor2tensor's legacy rate is another than by "adam".
         lambda hp: hp.effective_batch_size and hp.optimizer not in ("adam", "multistep_adam"),
-        "Expected optimizer=adam with effective_batch_size, which gathers the gradients of several "
-        "batches. Received: optimizer={hp.optimizer}. Set effective_batch_size=0.",
+        "Expected optimizer=adam with effective_batch_size. Received: {hp.optimizer}.",
     ),
     (
         lambda hp: hp.effective_batch_size and hp.counts_batches,
-        "Expected a learning_rate_schedule that does not read train_steps, and neither "
-        "bidirectional_steps nor subword_dropout_final_steps, with effective_batch_size, which "
-        "multiplies train_steps by the batches of an update. Received: one of these. Set "
-        "effective_batch_size=0.",
+        "Expected effective_batch_size, which multiplies train_steps, without what reads them: "
+        "some factors of learning_rate_schedule, bidirectional_steps and "
+        "subword_dropout_final_steps. Received: one of these.",
     ),
 )
-_CONFLICTS_OF_THE_TRANSFORMER: tuple[tuple[Callable[["HParams"], object], str], ...] = (
+_CONFLICTS_OF_THE_TRANSFORMER: _Conflicts = (
     (
-        lambda hp: _key_width(hp) % hp.num_heads or _value_width(hp) % hp.num_heads,
-        "Expected attention_key_channels and attention_value_channels (or hidden_size={hp."
-        "hidden_size} where one is 0) to be divisible by num_heads. Received: "
-        "{hp.attention_key_channels}, {hp.attention_value_channels} and num_heads={hp.num_heads}.",
+        lambda hp: hp.key_width % hp.num_heads or hp.value_width % hp.num_heads,
+        "Expected attention_key_channels and attention_value_channels (or hidden_size where one is "
+        "0) to be divisible by num_heads. Received: {hp.key_width}, {hp.value_width} and "
+        "num_heads={hp.num_heads}.",
     ),
     (
         lambda hp: hp.norm_type == "group" and _normalizes(hp),
-        "norm_type=group takes the statistics of a whole sentence: the decoder would see what it "
-        "is to predict.",
+        "norm_type=group normalizes over a whole sentence: the decoder would see what it predicts.",
     ),
     (
         lambda hp: _is_relative(hp) and not hp.max_relative_position,
-        "self_attention_type=dot_product_relative needs max_relative_position > 0; "
-        "transformer_relative uses 20.",
+        "self_attention_type=dot_product_relative needs max_relative_position > 0.",
     ),
     (
-        lambda hp: (
-            _is_relative(hp) and (hp.attention_score not in DOT_PRODUCTS or hp.attention_chunk_size)
-        ),
-        "self_attention_type=dot_product_relative needs an attention_score of dot products and "
-        "attention_chunk_size=0.",
+        lambda hp: _is_relative(hp) and hp.attention_score not in DOT_PRODUCTS,
+        "self_attention_type=dot_product_relative needs an attention_score of dot products.",
     ),
     (
-        lambda hp: hp.attention_chunk_size and hp.attention_dropout,
-        "attention_chunk_size > 0 never holds the weights: set attention_dropout=0.",
+        lambda hp: hp.attention_chunk_size and (hp.attention_dropout or _is_relative(hp)),
+        "attention_chunk_size > 0 goes with neither attention_dropout nor dot_product_relative.",
     ),
 )
 
@@ -319,10 +291,7 @@ class HParams:
     attention_variables_3d: bool = False  # T2T's files keep attention kernels as (D, N, H)
     # pad the vocabulary to a multiple of this
     vocab_divisor: Count = 1
-    initializer: Annotated[
-        str,
-        one_of("uniform_unit_scaling", "normal_unit_scaling", "uniform", "orthogonal", "xavier"),
-    ] = "orthogonal"
+    initializer: Annotated[str, one_of(*INITIALIZERS)] = "orthogonal"
     initializer_gain: Annotated[Positive, _SCALED] = 1.5
     # the last two: Keras's mixed precision
     activation_dtype: Annotated[str, one_of("float32", "bfloat16", "float16")] = "float32"
@@ -429,6 +398,16 @@ class HParams:
         return self.num_decoder_layers or self.num_hidden_layers
 
     @property
+    def key_width(self) -> int:
+        """The total width of queries and keys."""
+        return self.attention_key_channels or self.hidden_size
+
+    @property
+    def value_width(self) -> int:
+        """The total width of values."""
+        return self.attention_value_channels or self.hidden_size
+
+    @property
     def frozen(self) -> tuple[str, ...]:
         """The parts that `freeze` names."""
         return tuple(part.strip() for part in self.freeze.split(",") if part)
@@ -510,5 +489,5 @@ def parse_overrides(text: str) -> dict[str, Any]:
         if name in FIELDS:
             values[name] = fields.parse_value(FIELDS[name], value)
         else:
-            t2t_compat.check_override(name, value, FIELDS)
+            t2t_compat.check(name, t2t_compat.parse(name, value), FIELDS)
     return values

@@ -129,23 +129,15 @@ def write_text_atomic(path: str | os.PathLike, text: str) -> None:
 
 
 def append_line(path: str | os.PathLike, line: str) -> None:
-    """Appends a line, behind one that a kill or a full disk has cut short a new one.
+    """Appends a line to UTF-8 text, behind one that a kill or a full disk has cut short a new one.
 
     Args:
-        path: a file of lines in UTF-8, or a stream.
+        path: a file of lines.
         line: the line, without its end.
     """
-    with naming(path), open(path, "ab") as file:
-        file.write(b"\n" * _is_torn(path) + line.encode() + b"\n")
-
-
-def _is_torn(path: str | os.PathLike) -> bool:
-    """Returns whether a file ends within a line."""
-    if is_stream(path) or not os.path.getsize(path):
-        return False
-    with open(path, "rb") as file:
-        file.seek(-1, os.SEEK_END)
-        return file.read() != b"\n"
+    with naming(path), open(path, "a+b") as file:
+        file.seek(max(0, file.tell() - 1))
+        file.write(b"\n" * (file.read() not in (b"", b"\n")) + line.encode() + b"\n")
 
 
 def sha256(path: str | os.PathLike) -> str:
@@ -154,12 +146,7 @@ def sha256(path: str | os.PathLike) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def write_csv(
-    path: str | os.PathLike,
-    rows: Sequence[Mapping[str, Any] | Sequence[Any]],
-    floats: str = "",
-    end: str = "\n",
-) -> None:
+def write_csv(path: str | os.PathLike, rows: Sequence[Any], floats: str = "") -> None:
     """Writes a table as UTF-8, a line of names first; the file appears when it is whole.
 
     Args:
@@ -167,14 +154,12 @@ def write_csv(
         rows: {name: value} of the same names; or lists, of which the first has the names. None
             becomes an empty field.
         floats: how to format a float, such as ".6g"; "": with all its digits.
-        end: that of a line.
     """
-    table: Sequence = rows
     if rows and isinstance(rows[0], Mapping):
-        table = [list(rows[0]), *(list(row.values()) for row in rows if isinstance(row, Mapping))]
+        rows = [list(rows[0]), *(list(row.values()) for row in rows)]
     with writing(path) as file:
-        csv.writer(file, lineterminator=end).writerows(
-            [format(v, floats) if isinstance(v, float) else v for v in row] for row in table
+        csv.writer(file, lineterminator="\n").writerows(
+            [format(v, floats) if isinstance(v, float) else v for v in row] for row in rows
         )
 
 

@@ -7,7 +7,6 @@ text".
 
 import copy
 import enum
-import inspect
 import itertools
 import os
 import pathlib
@@ -57,9 +56,8 @@ class OutputType:
     """What the targets are, and so what t2t-decoder writes."""
 
     TEXT = "text"
-    TREE = (
-        "tree"  # linearised tags (parsing/trees.py); trees over the words of the source are written
-    )
+    # Linearised tags (parsing/trees.py); trees over the words of the source are written.
+    TREE = "tree"
 
 
 class Problem:
@@ -87,33 +85,23 @@ class Problem:
 
     # --- what a subclass says ------------------------------------------------------------------
 
+    # False: `generate_samples` runs once, and its samples are dealt to all files in turn.
+    is_generate_per_split: bool = True
+    already_shuffled: bool = False  # whether the training samples come in random order
+    # Sentences are packed into examples of at most so many ids a side; None: one an example.
+    # `data/packing.py` says how. Only the files and training are packed, never decoding.
+    packed_length: int | None = None
+    packed_spacing: int = 0  # how many zeros go between the sentences of a packed example
+    input_space_id: int = SpaceID.GENERIC
+    target_space_id: int = SpaceID.GENERIC
+    batch_size_multiplier = 1  # T2T's: scales the length buckets
+    output_type = OutputType.TEXT
+    decode_hparams = ""  # what t2t-decoder starts from, such as "beam_size=8"; T2T's are the rest
+
     @property
     def dataset_splits(self) -> list[dict[str, Any]]:
         """The splits to generate, and the number of files (shards) of each."""
         return [{"split": Split.TRAIN, "shards": 100}, {"split": Split.EVAL, "shards": 1}]
-
-    @property
-    def is_generate_per_split(self) -> bool:
-        """False: `generate_samples` runs once, and its samples are dealt to all files in turn."""
-        return True
-
-    @property
-    def already_shuffled(self) -> bool:
-        """Whether the training samples come in random order already."""
-        return False
-
-    @property
-    def packed_length(self) -> int | None:
-        """Packs sentences into examples of at most so many ids a side; None: one an example.
-
-        `data/packing.py` says how. Only the files and training are packed, never decoding.
-        """
-        return None
-
-    @property
-    def packed_spacing(self) -> int:
-        """How many zeros go between the sentences of a packed example."""
-        return 0
 
     def generate_encoded_samples(
         self, data_dir: str, tmp_dir: str, dataset_split: str
@@ -142,11 +130,7 @@ class Problem:
             UserError: on a flag that is not for this problem.
         """
         if options:
-            flags = " and ".join(f"--{name}" for name in options)
-            raise UserError(
-                f"Expected only flags that the problem {self.name} reads. Received: {flags}. "
-                "Leave it out, or take a problem that reads it."
-            )
+            raise self._unread(*options)
 
     def check_raw_files(self, options: dict[str, Any]) -> None:
         """Refuses flags for `prepare_raw_files` that name what is not there, before any work.
@@ -173,10 +157,7 @@ class Problem:
         Raises:
             UserError: if it builds none.
         """
-        raise UserError(
-            f"Expected --vocab_size with a problem that builds subwords. Received: {self.name}, "
-            "which does not. Leave it out."
-        )
+        raise self._unread("vocab_size")
 
     def ask_vocabularies(self, files: Mapping[str, str]) -> None:
         """Says which files of the user's `prepare_vocabulary` shall take.
@@ -187,9 +168,12 @@ class Problem:
         Raises:
             UserError: if it takes none, or they are no vocabularies.
         """
-        raise UserError(
-            "Expected a vocabulary of your own (--vocab) "
-            f"with --problem=text2text_tmpdir. Received: {self.name}. Leave it out."
+        raise self._unread("vocab")
+
+    def _unread(self, *flags: str) -> UserError:
+        return UserError(
+            f"Expected flags that the problem {self.name} reads. Received: --{', --'.join(flags)}. "
+            "Leave it out, or take a problem that reads it."
         )
 
     def num_samples(self, tmp_dir: str, dataset_split: str) -> int | None:
@@ -224,12 +208,6 @@ class Problem:
     def lexicon_filename(self) -> str:
         """The file in `data_dir` that has a word and its parts of speech on each line; "": none."""
         return ""
-
-    input_space_id: int = SpaceID.GENERIC
-    target_space_id: int = SpaceID.GENERIC
-    batch_size_multiplier = 1  # T2T's: scales the length buckets
-    output_type = OutputType.TEXT
-    decode_hparams = ""  # what t2t-decoder starts from, such as "beam_size=8"; T2T's are the rest
 
     def eval_metrics(self) -> list[str]:
         """The names of the metrics that evaluation reports."""
@@ -315,54 +293,21 @@ class Text2TextProblem(Problem):
         """Yields {"inputs": text, "targets": text}."""
         raise NotImplementedError
 
-    @property
-    def vocab_type(self) -> str:
-        """SUBWORD: built from the training text. CHARACTER: bytes. TOKEN: a file of yours."""
-        return VocabType.SUBWORD
-
-    @property
-    def approx_vocab_size(self) -> int:
-        """About how many subwords to build. Where no subclass says it, as many are built as the
-        text supports (text/vocabulary_size.py), and the file's name has their number."""
-        return T2T_SIZE
-
-    @property
-    def additional_reserved_tokens(self) -> list[str]:
-        """Tokens that get the ids from 2 on. Only for SUBWORD."""
-        return []
-
-    @property
-    def oov_token(self) -> str | None:
-        """What stands for an unknown token. Only for TOKEN."""
-        return None
-
-    @property
-    def max_samples_for_vocab(self) -> int | None:
-        """How many training samples to build the subwords from; None: all."""
-        return None
-
-    @property
-    def max_subtoken_length(self) -> int | None:
-        """The longest subword considered; building takes time quadratic in it."""
-        return 200
-
-    @property
-    def use_vocab_from_other_problem(self) -> "Text2TextProblem | None":
-        """The problem whose vocabulary this one shares."""
-        return None
-
-    @property
-    def inputs_prefix(self) -> str:
-        """Text put before every input in the files, as tensor2tensor has it.
-
-        What is decoded gets none: give it yourself.
-        """
-        return ""
-
-    @property
-    def targets_prefix(self) -> str:
-        """Text put before every target in the files; what is scored gets none."""
-        return ""
+    vocab_type: str = VocabType.SUBWORD
+    # About how many subwords to build. Where no subclass says it, as many are built as the text
+    # supports (text/vocabulary_size.py), and the file's name has their number.
+    approx_vocab_size: int = T2T_SIZE
+    additional_reserved_tokens: list[str] = []  # get the ids from 2 on; only for SUBWORD
+    oov_token: str | None = None  # stands for an unknown token; only for TOKEN
+    max_samples_for_vocab: int | None = None  # training samples to build subwords from; None: all
+    # The longest subword considered; building takes time quadratic in it.
+    max_subtoken_length: int | None = 200
+    # The problem whose vocabulary this one shares.
+    use_vocab_from_other_problem: "Text2TextProblem | None" = None
+    # Text put before every input and target in the files, as tensor2tensor has it. What is decoded
+    # gets none, give it yourself; nor does what is scored.
+    inputs_prefix: str = ""
+    targets_prefix: str = ""
 
     # --- what follows from it ------------------------------------------------------------------
 
@@ -464,15 +409,20 @@ class Text2TextProblem(Problem):
         """Whether a subclass, or the problem whose vocabulary this is, says approx_vocab_size."""
         if self.use_vocab_from_other_problem:
             return self.use_vocab_from_other_problem.says_vocab_size
-        said = inspect.getattr_static(self, "approx_vocab_size")
-        return said is not inspect.getattr_static(Text2TextProblem, "approx_vocab_size")
+        return self._is_said("approx_vocab_size")
 
     @property
     def _is_named_by_size(self) -> bool:
         """Whether the file of subwords has their number in its name: no subclass says either."""
-        said = inspect.getattr_static(self, "vocab_filename")
-        usual = said is inspect.getattr_static(Text2TextProblem, "vocab_filename")
-        return self.vocab_type == VocabType.SUBWORD and usual and not self.says_vocab_size
+        said = self._is_said("vocab_filename") or self.says_vocab_size
+        return self.vocab_type == VocabType.SUBWORD and not said
+
+    def _is_said(self, name: str) -> bool:
+        """Whether a subclass, or someone of this problem, says what the base class does."""
+        subclasses = itertools.takewhile(
+            lambda cls: cls is not Text2TextProblem, type(self).__mro__
+        )
+        return name in vars(self) or any(name in vars(cls) for cls in subclasses)
 
     def ask_vocab_size(self, size: int) -> None:
         if self.vocab_type != VocabType.SUBWORD:

@@ -141,7 +141,7 @@ RELATIVE = "self_attention_type=dot_product_relative,max_relative_position=4"
         ("num_encoder_layers=3,num_decoder_layers=2,num_hidden_layers=5", "num_encoder_layers"),
         ("layer_postprocess_sequence=da,norm_epsilon=1e-3", "normalizes"),
         ("relu_dropout_broadcast_dims=1", "relu_dropout is 0"),
-        ("initializer=xavier,initializer_gain=2.0", "xavier"),
+        ("initializer=xavier,initializer_gain=2.0", "initializer="),
         ("use_fixed_batch_size=True,min_length_bucket=9", "use_fixed_batch_size"),
     ],
 )

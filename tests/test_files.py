@@ -38,9 +38,8 @@ def test_a_failure_leaves_the_file_that_was_there(tmp_path):
 
 def test_a_table_of_named_values_or_of_lists(tmp_path):
     path = tmp_path / "s.csv"
-    files.write_csv(path, [{"id": 1, "reason": "ä, b", "x": 0.1 + 0.2}], end="\r\n")
-    written = 'id,reason,x\r\n1,"ä, b",0.30000000000000004\r\n'.encode()
-    assert path.read_bytes() == written
+    files.write_csv(path, [{"id": 1, "reason": "ä, b", "x": 0.1 + 0.2}])
+    assert path.read_bytes() == 'id,reason,x\n1,"ä, b",0.30000000000000004\n'.encode()
     files.write_csv(path, [["a", 5], [None, 1 / 3], ["x\ny", float("inf")]], ".6g")
     assert path.read_bytes() == b'a,5\n,0.333333\n"x\ny",inf\n'
     files.write_csv(path, [])

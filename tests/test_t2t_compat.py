@@ -49,14 +49,6 @@ def test_overrides_are_read_as_what_they_take_the_place_of():
     assert t2t_compat.parse("z_size", "small") == "small"
 
 
-def test_an_override_of_what_a_set_adds_says_that_nothing_reads_it(monkeypatch):
-    monkeypatch.setitem(t2t_compat.ADDED, "knob", "mine")
-    with pytest.raises(UserError, match="4"):
-        t2t_compat.check_override("knob", "4", FIELDS)
-    with pytest.raises(UserError, match="num_head"):
-        t2t_compat.check_override("num_head", "4", FIELDS)
-
-
 @pytest.mark.parametrize(
     ("name", "value"),
     [

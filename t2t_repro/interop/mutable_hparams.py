@@ -112,6 +112,5 @@ class MutableHParams:
         own = self._own.items()
         result = HParams(**{n: t2t_compat.in_our_words(FIELDS[n], v) for n, v in own})
         for name, value in self._added.items():
-            t2t_compat.ADDED[name] = where
             warn(f"hparams set {where}: nothing in t2t_repro reads hparam {name}={value!r}.")
         return result

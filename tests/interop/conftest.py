@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from t2t_repro import registry, t2t_compat
+from t2t_repro import registry
 from t2t_repro.interop import usr_dir
 
 
@@ -12,7 +12,7 @@ from t2t_repro.interop import usr_dir
 def restored():
     """The registry and the modules are as they were after each test."""
     registry.list_hparams(), registry.list_problems()
-    changed = registry._HPARAMS, registry._PROBLEMS, t2t_compat.ADDED
+    changed = registry._HPARAMS, registry._PROBLEMS
     tables = [(table, dict(table)) for table in changed]
     modules = set(sys.modules)
     yield

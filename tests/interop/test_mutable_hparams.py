@@ -5,15 +5,14 @@ import json
 
 import pytest
 
-from t2t_repro import registry, t2t_compat
+from t2t_repro import registry
 from t2t_repro.config import HParams
 from t2t_repro.errors import UserError
 from t2t_repro.interop.mutable_hparams import MutableHParams
 
 
 @pytest.fixture
-def hparams(monkeypatch):
-    monkeypatch.setattr(t2t_compat, "ADDED", {})
+def hparams():
     return MutableHParams(registry.get_hparams("transformer_base_v1"))
 
 
