@@ -26,7 +26,7 @@ def transformer_own_text_cooldown() -> HParams:
 
     Its peak, 0.005, is that of Wu et al. (2021, arXiv 2105.14462) for a model of this size, and it
     falls to 0 in the last quarter of the steps, which Hägele et al. (2024, arXiv 2405.18392) call a
-    cooldown. docs/little-text.md has what it gives.
+    cooldown. docs/own-text.md has what it gives.
     """
     return replace(
         transformer_own_text_small(),
@@ -40,7 +40,7 @@ def transformer_own_text_cooldown() -> HParams:
 def transformer_own_text_regularized() -> HParams:
     """Ours, for up to 1.5 MB of text with two vocabularies, one of them of subwords.
 
-    It is cooldown with the subword dropout of Provilkov et al. (2020). docs/little-text.md has what
+    It is cooldown with the subword dropout of Provilkov et al. (2020). docs/own-text.md has what
     it gives, and more regularizers.
     """
     return replace(transformer_own_text_cooldown(), subword_dropout=0.1)

@@ -104,10 +104,10 @@ def test_a_missing_vocabulary_names_the_command(tmp_path):
         Toy().feature_encoders(str(tmp_path))
 
 
-def test_a_problem_of_ones_own_as_the_readme_has_it(tmp_path):
-    readme = (pathlib.Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
-    (example,) = re.findall(r"```python\n(from [^`]*register_problem[^`]*)```", readme)
-    (command,) = re.findall(r"^t2t-datagen (--t2t_usr_dir=.*)$", readme, re.M)
+def test_a_problem_of_ones_own_as_the_docs_have_it(tmp_path):
+    page = (pathlib.Path(__file__).parents[1] / "docs" / "own-text.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"```python\n(from [^`]*register_problem[^`]*)```", page)
+    (command,) = re.findall(r"^t2t-datagen (--t2t_usr_dir=.*)$", page, re.M)
     (tmp_path / "my_package").mkdir()
     (tmp_path / "my_package" / "__init__.py").write_text(example)
     (tmp_path / "my_text").mkdir()

@@ -42,7 +42,7 @@ class Row(NamedTuple):
 
 # Larger text gains by regularization only in longer trainings than these sets have: they pass over
 # it too few times. Less is learned by heart at a rate that falls to 0 where its words are not cut
-# anew (docs/little-text.md). 1.5 MB are some 11,000 captions.
+# anew (docs/own-text.md). 1.5 MB are some 11,000 captions.
 ROWS = (
     Row(LARGE, pairs=1_000_001, size=0, tokens=150e6, cost=20.0),  # on a GPU alone
     Row(MEDIUM, pairs=100_001, size=0, tokens=60e6, cost=3.4),
