@@ -91,7 +91,7 @@ setup(
     packages=find_packages(include=["t2t_repro", "t2t_repro.*"])
     + ["t2t_repro.hparams", "t2t_repro.problems"],
     package_dir={"t2t_repro.hparams": "hparams", "t2t_repro.problems": "problems"},
-    package_data={"": ["*.html", "*.md"], "t2t_repro.views": ["explainer/*"]},
+    package_data={"": ["*.html", "*.md", "*.tsv"], "t2t_repro.views": ["explainer/*"]},
     install_requires=requirements(),
     extras_require={
         "beam": BEAM_REQUIREMENTS,

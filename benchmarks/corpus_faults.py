@@ -23,8 +23,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from t2t_repro import progress
-from t2t_repro.corpora.checks.examine import examine
-from t2t_repro.corpora.checks.report import Report
+from t2t_repro.corpora.checks.examine import Report, examine
 from t2t_repro.text import raw
 
 FOREIGN = """

@@ -19,7 +19,7 @@ BUDGETS = {
     "t2t_repro": 3058,
     "t2t_repro/bin": 1686,
     "t2t_repro/callbacks": 373,
-    "t2t_repro/corpora": 2112,
+    "t2t_repro/corpora": 2018,
     "t2t_repro/data": 1777,
     "t2t_repro/decoding": 2188,
     "t2t_repro/distill": 312,

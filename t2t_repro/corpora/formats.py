@@ -12,7 +12,7 @@ import pathlib
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import IO, NamedTuple
+from typing import IO, Any, NamedTuple
 from xml.etree.ElementTree import Element, ParseError
 
 from defusedxml.ElementTree import DefusedXMLParser, iterparse
@@ -46,26 +46,24 @@ def reader_of(source: str | os.PathLike, target: str | os.PathLike | None) -> Re
     Raises:
         UserError: on a file that needs another, or has one that it does not need.
     """
-    reader, other = (
-        READERS.get(pathlib.Path(os.fspath(path or "").removesuffix(".gz")).suffix.lower())
+    readers = [
+        READERS.get(pathlib.Path(os.fspath(path).removesuffix(".gz")).suffix.lower())
         for path in (source, target)
-    )
-    if target is not None:
-        if reader or other:
-            raise UserError(
-                "Expected one file for both sides, or two of one sentence a line. Received: "
-                f"{os.fspath(source)} and {os.fspath(target)}. Leave out the one that does not "
-                "hold both, or rename the other to .txt."
-            )
-        return None
-    if reader is None and b"\t" in next(iter(raw.raw_lines(source)), b""):
-        return _tsv_pairs
-    if reader is None:
+        if path is not None
+    ]
+    if target is not None and any(readers):
         raise UserError(
-            f"Expected the other side of {os.fspath(source)}, or a file that holds both sides: "
-            f"{', '.join(READERS)}. Received: neither. Name its targets too."
+            "Expected one file for both sides, or two of one sentence a line. Received: "
+            f"{os.fspath(source)} and {os.fspath(target)}. Leave one out, or rename it to .txt."
         )
-    return reader
+    if target is not None or readers[0]:
+        return readers[0]
+    if b"\t" in next(iter(raw.raw_lines(source)), b""):
+        return _tsv_pairs
+    raise UserError(
+        f"Expected the other side of {os.fspath(source)}, or a file that holds both sides: "
+        f"{', '.join(READERS)}. Received: neither. Name its targets too."
+    )
 
 
 def pairs(
@@ -105,8 +103,7 @@ def _csv_pairs(path: str | os.PathLike, sides: Sides) -> Iterator[Pair]:
 def _csv_rows(path: str | os.PathLike) -> Iterator[tuple[int, list[str]]]:
     unquoted = _QUOTED.sub("", next(raw.lines(path), ""))
     delimiter = max(",;\t", key=unquoted.count)
-    lines = (line + "\n" for line in raw.lines(path))
-    table = csv.reader(lines, delimiter=delimiter, strict=True)
+    table = csv.reader((f"{line}\n" for line in raw.lines(path)), delimiter=delimiter, strict=True)
     number = 1
     try:
         for row in table:
@@ -125,20 +122,19 @@ def _table_pairs(
     sides: Sides,
     headless: bool,
 ) -> Iterator[Pair]:
-    first: list[str] = []
-    picked = (0, 1)
+    width, picked = 0, (0, 1)
     for number, row in rows:
-        if not row or row == [""]:
+        if row in ([], [""]):
             continue
-        if not first:
-            first = row
+        if not width:
+            width = len(row)
             picked, header = _columns(path, row, sides, headless)
             if header:
                 continue
-        if len(row) != len(first):
+        if len(row) != width:
             raise UserError(
-                f"Expected {len(first)} columns at line {number} of {os.fspath(path)}, as many as "
-                f"its first line has. Received: {len(row)}: {_shown(row)}. Fix that line."
+                f"Expected {width} columns at line {number} of {os.fspath(path)}, as many as its "
+                f"first line has. Received: {len(row)}: {_shown(row)}. Fix that line."
             )
         source, target = (raw.one_line(row[column], path, number) for column in picked)
         yield source, target
@@ -149,22 +145,21 @@ def _columns(
 ) -> tuple[tuple[int, int], bool]:
     """Returns which columns hold the sides, and whether the first row is a header."""
     names = [cell.strip().casefold() for cell in first]
-    known = [*([sides.languages] if sides.languages else []), *_HEADERS]
-    known = [(source.casefold(), target.casefold()) for source, target in known]
     wanted = sides.columns
-    if wanted and wanted[0].isdecimal():
-        source, target = int(wanted[0]) - 1, int(wanted[1]) - 1
+    numbered = wanted is not None and wanted[0].isdecimal()
+    known = [tuple(map(str.casefold, each)) for each in _names(sides, numbered)]
+    if wanted and numbered:
+        source, target = (int(name) - 1 for name in wanted)
         if 0 <= min(source, target) and max(source, target) < len(first):
             return (source, target), (names[source], names[target]) in known
     else:
-        for pair in [(wanted[0].casefold(), wanted[1].casefold())] if wanted else known:
-            if pair[0] in names and pair[1] in names:
-                return (names.index(pair[0]), names.index(pair[1])), True
+        for each in known:
+            if names.count(each[0]) and names.count(each[1]):
+                return (names.index(each[0]), names.index(each[1])), True
         if not wanted and headless and len(first) == 2:
             return (0, 1), False
-    source_name, target_name = wanted or ("source", "target")
     raise UserError(
-        f"Expected the columns {source_name} and {target_name} in the first line of "
+        f"Expected the columns {' and '.join(wanted or _HEADERS[0])} in the first line of "
         f"{os.fspath(path)}. Received: {len(first)} columns: {_shown(first)}. Name them by "
         "--columns: by their names, or, where this line is a pair itself, by their numbers, such "
         "as 1,2."
@@ -176,38 +171,35 @@ def _json_pairs(path: str | os.PathLike, sides: Sides) -> Iterator[Pair]:
         if not line.strip():
             continue
         try:
-            entry = json.loads(line)
+            texts = _texts_of(json.loads(line), sides)
         except ValueError:
-            entry = None
-        if not isinstance(entry, dict):
-            raise UserError(
-                f"Expected a JSON object on line {number} of {os.fspath(path)}. Received: "
-                f"{line[:_SHOWN]!r}. Write one a line: jq -c '.[]' FILE > NEW.jsonl makes them of "
-                "an array."
-            )
-        texts = _texts_of(entry, sides)
+            texts = []
         if not texts:
-            wanted = sides.columns or ("source", "target")
             raise UserError(
-                f"Expected the texts {wanted[0]} and {wanted[1]} on line {number} of "
+                "Expected a JSON object with the texts "
+                f"{' and '.join(sides.columns or _HEADERS[0])} on line {number} of "
                 f"{os.fspath(path)}. Received: {line[:_SHOWN]}. Name them by --columns, or by "
-                "--source_language and --target_language."
+                "--source_language and --target_language; of an array, jq -c '.[]' makes lines."
             )
         source, target = (raw.one_line(text, path, number) for text in texts)
         yield source, target
 
 
-def _texts_of(entry: dict, sides: Sides) -> list[str]:
+def _names(sides: Sides, any_name: bool = False) -> list[tuple[str, str]]:
+    """Returns the names of both sides to look for: those that were given, or else the usual."""
+    if sides.columns and not any_name:
+        return [sides.columns]
+    return [*filter(None, [sides.languages]), *_HEADERS]
+
+
+def _texts_of(entry: Any, sides: Sides) -> list[str]:
     """Returns the source and the target of an object; none where it has not both."""
-    translation = entry.get("translation")
-    places = [(names, entry) for names in ([sides.columns] if sides.columns else _HEADERS)]
-    if sides.languages and not sides.columns:  # asked for, so that they go before what is usual
-        inner = [(sides.languages, translation)] if isinstance(translation, dict) else []
-        places = [(sides.languages, entry), *inner, *places]
-    for names, place in places:
-        texts = [text for name in names if isinstance(text := place.get(name), str)]
-        if len(texts) == len(names):
-            return texts
+    inner = entry.get("translation") if isinstance(entry, dict) else None
+    for names in _names(sides):
+        for place in (entry, inner if names == sides.languages else None):
+            texts = [place.get(name) for name in names] if isinstance(place, dict) else []
+            if texts and all(isinstance(text, str) for text in texts):
+                return texts
     return []
 
 
@@ -216,10 +208,10 @@ def _tmx_pairs(path: str | os.PathLike, sides: Sides) -> Iterator[Pair]:
 
     A code such as "en" also stands for "en-GB". Units that lack a side are left out, and counted.
     """
-    name, skipped, found = os.fspath(path), 0, False
+    name, count, skipped = os.fspath(path), 0, 0
     codes: Counter[str] = Counter()
     with raw.opened(path) as stream:
-        for number, unit in enumerate(_units(stream, name), start=1):
+        for count, unit in enumerate(_units(stream, name), start=1):
             segments = [
                 (variant.get(_LANGUAGE) or variant.get("lang") or "", "".join(_segment_text(part)))
                 for variant in unit
@@ -233,16 +225,15 @@ def _tmx_pairs(path: str | os.PathLike, sides: Sides) -> Iterator[Pair]:
                     f"{', '.join(codes)}. Received: none."
                 )
             source, target = (
-                raw.one_line(_segment(segments, language, name, number), path, number)
+                raw.one_line(_segment(segments, language, name, count), path, count)
                 for language in sides.languages
             )
             if source and target:
-                found = True
                 yield source, target
             else:
                 skipped += 1
     seen = f"its languages are {', '.join(code for code, _ in codes.most_common(8)) or 'none'}"
-    if not found:
+    if skipped == count:
         raise UserError(
             f"Expected <tu> with text on both sides in {name}. Received: {skipped} without a pair; "
             f"{seen}. Check the file, --source_language and --target_language."

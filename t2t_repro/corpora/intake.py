@@ -4,9 +4,7 @@ Every pair passes once from its file to a spool, and from there to its split; me
 may be drawn. raw_record.py remembers what was made of what.
 """
 
-import contextlib
 import dataclasses
-import hashlib
 import itertools
 import os
 import pathlib
@@ -20,7 +18,7 @@ from t2t_repro.corpora.cleaner_en_xx import Pair
 from t2t_repro.corpora.raw_record import Made, Names, RawFile, Record, Share, shown
 from t2t_repro.corpora.request import Corpus, RawText
 from t2t_repro.errors import UserError
-from t2t_repro.files import naming, resolve_links, writing
+from t2t_repro.files import INCOMPLETE, naming, sha256
 
 Say = Callable[[str], None]
 
@@ -61,13 +59,15 @@ def prepare(
             say(f"Keeping the raw text in {folder}, which was made of these files.")
             return
         say(f"Making the raw text in {folder} again: the flags or the files are others.")
-    with naming(folder), contextlib.ExitStack() as stack:
-        work = _Work(stack, folder, request, corpora, names, seed, say)
+    with naming(folder), tempfile.TemporaryDirectory(suffix=INCOMPLETE, dir=folder) as unfinished:
+        work = _Work(pathlib.Path(unfinished), request, corpora, names, seed, say)
         shares, left_out, files = work.make()
         record = Record(__version__, asked, raw_files, shares, left_out, files)
         for name in own:
-            resolve_links(folder / name).unlink()
+            (folder / name).unlink()
         record.write(folder)  # before the files get their names: what it lacks is the user's
+        for name in files:
+            os.replace(work.folder / name, folder / name)
     for line in _summary(record):
         say(line)
 
@@ -81,20 +81,18 @@ def _summary(record: Record) -> Iterator[str]:
         yield f"  left out: {record.left_out:,} training pairs that nearly repeat one of these"
 
 
-class _Spool:
-    """Pairs that pass to a file without a name, which ends with the process, and back."""
+class _Text:
+    """Pairs in two files, one for each side."""
 
-    def __init__(self, stack: contextlib.ExitStack, folder: pathlib.Path):
-        self._files = [
-            stack.enter_context(
-                tempfile.TemporaryFile("w+", encoding="utf-8", newline="\n", dir=folder)
-            )
-            for _ in range(2)
-        ]
+    def __init__(self, folder: pathlib.Path, names: tuple[str, str]):
+        self._paths = [folder / name for name in names]
+        self._files = [open(path, "w+", encoding="utf-8", newline="\n") for path in self._paths]
+        self._lines = 0
 
     def add(self, pair: Pair) -> None:
         for file, text in zip(self._files, pair, strict=True):
             file.write(text + "\n")
+        self._lines += 1
 
     def __iter__(self) -> Iterator[Pair]:
         for file in self._files:
@@ -102,36 +100,17 @@ class _Spool:
         for source, target in zip(*self._files, strict=True):
             yield source[:-1], target[:-1]
 
-
-class _Text:
-    """The two files of a split, which appear when the stack ends."""
-
-    def __init__(self, stack: contextlib.ExitStack, folder: pathlib.Path, names: tuple[str, str]):
-        self._names = names
-        self._files = [stack.enter_context(writing(folder / name, "wb")) for name in names]
-        self._digests = [hashlib.sha256() for _ in names]
-        self._lines = 0
-
-    def add(self, pair: Pair) -> None:
-        for file, digest, text in zip(self._files, self._digests, pair, strict=True):
-            line = f"{text}\n".encode()
-            file.write(line)
-            digest.update(line)
-        self._lines += 1
-
-    def made(self) -> dict[str, Made]:
+    def close(self) -> dict[str, Made]:
         """Returns what the files hold, by name."""
-        return {
-            name: Made(digest.hexdigest(), self._lines)
-            for name, digest in zip(self._names, self._digests, strict=True)
-        }
+        for file in self._files:
+            file.close()
+        return {path.name: Made(sha256(path), self._lines) for path in self._paths}
 
 
 @dataclasses.dataclass
 class _Work:
-    """One request, and what it needs."""
+    """One request, and the folder for what is made of it."""
 
-    stack: contextlib.ExitStack
     folder: pathlib.Path
     request: RawText
     corpora: list[Corpus]
@@ -141,30 +120,32 @@ class _Work:
 
     def make(self) -> tuple[list[Share], int, dict[str, Made]]:
         """Returns what the corpora gave, how many pairs were left out, and the files."""
-        request, spool = self.request, _Spool(self.stack, self.folder)
+        request, every = self.request, _Text(self.folder, ("sources", "targets"))
         dev = 0 if request.dev_source else request.dev_size or splits.MOST_DEV
         sample = splits.Sample(dev + (request.test_size or 0), self.seed)
         numbers = itertools.count()
 
         def keep(pair: Pair) -> None:
-            spool.add(pair)
+            every.add(pair)
             sample.add(next(numbers), pair)
 
         sizes = self._read("train", keep)
-        drawn = self._draw(spool, sum(sizes), sample)
-        files: dict[str, Made] = {}
-        shares = self._train(spool, sizes, drawn, files)
+        drawn = self._draw(every, sum(sizes), sample)
+        text = _Text(self.folder, self.names["train"])
+        shares = self._train(every, sizes, drawn, text)
+        files = text.close()
         for split, part in (("dev", drawn.dev), ("test", drawn.test)):
             if split not in self.names:
                 continue
-            text = _Text(self.stack, self.folder, self.names[split])
+            text = _Text(self.folder, self.names[split])
             if counts := self._read(split, text.add):
                 shares += _shares(self._of(split), counts, counts)
             else:
                 for pair in part.values():
                     text.add(pair)
                 shares.append(Share(split, "drawn", len(part), 1.0, len(part), 1.0))
-            files |= text.made()
+            files |= text.close()
+        every.close()
         return shares, len(drawn.left_out), files
 
     def _of(self, split: str) -> list[Corpus]:
@@ -184,7 +165,7 @@ class _Work:
             counts.append(count)
         return counts
 
-    def _draw(self, spool: _Spool, count: int, sample: splits.Sample) -> splits.Drawn:
+    def _draw(self, every: _Text, count: int, sample: splits.Sample) -> splits.Drawn:
         """Returns the pairs for the splits that no files are named for."""
         request = self.request
         dev, test = request.dev_size or 0, request.test_size or 0
@@ -196,9 +177,8 @@ class _Work:
             )
         if not dev + test:
             return splits.Drawn({}, {}, set())
-        held_out = (corpus for split in ("dev", "test") for corpus in self._of(split))
-        given = list(itertools.chain.from_iterable(map(request.pairs_of, held_out)))
-        pairs = progress.track(spool, "Looking for near duplicates", count, "pairs")
+        given = [*request.pairs("dev"), *request.pairs("test")]
+        pairs = progress.track(every, "Looking for near duplicates", count, "pairs")
         drawn = splits.choose(pairs, splits.apart(sample.drawn(), given), dev, test)
         if len(drawn.dev) + len(drawn.test) < dev + test:
             raise UserError(
@@ -210,13 +190,12 @@ class _Work:
         return drawn
 
     def _train(
-        self, spool: _Spool, sizes: list[int], drawn: splits.Drawn, files: dict[str, Made]
+        self, every: _Text, sizes: list[int], drawn: splits.Drawn, text: _Text
     ) -> list[Share]:
         """Writes the training files; returns what the corpora gave."""
         corpora, away = self._of("train"), drawn.dev.keys() | drawn.test.keys() | drawn.left_out
         chance = random.Random(f"weights {self.seed}").random
-        text = _Text(self.stack, self.folder, self.names["train"])
-        pairs = enumerate(progress.track(spool, "Writing", sum(sizes), "pairs"))
+        pairs = enumerate(progress.track(every, "Writing", sum(sizes), "pairs"))
         kept, written = [], []
         for corpus, size in zip(corpora, sizes, strict=True):
             whole, part = divmod(corpus.weight, 1)
@@ -230,7 +209,6 @@ class _Work:
                     text.add(pair)
                     written[-1] += 1
         next(pairs, None)  # ends the report
-        files |= text.made()
         return _shares(corpora, kept, written)
 
 

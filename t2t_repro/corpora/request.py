@@ -100,9 +100,7 @@ class RawText:
                     "Add it."
                 )
             if what == "size" and f"{split}_source" in given:
-                raise UserError(
-                    f"Expected --{split}_source or --{split}_size. Received: both. Leave one out."
-                )
+                raise UserError(f"Expected --{split}_source or --{split}_size. Received: both.")
         self.sides()
 
     def __bool__(self) -> bool:
@@ -174,10 +172,7 @@ class RawText:
         ]
         for path in filter(None, paths):
             if not os.path.isfile(path):  # a pipe neither: it is read more than once
-                raise UserError(
-                    f"Expected {self.flag_of(name)} to be files. Received: {path!r}. Correct the "
-                    "path."
-                )
+                raise UserError(f"Expected {self.flag_of(name)} to be files. Received: {path!r}.")
         return paths if any(paths) else []
 
     def _weights(self, count: int) -> list[float]:
@@ -189,7 +184,7 @@ class RawText:
             weights = []
         if len(weights) != count or not all(0 < weight <= 1000 for weight in weights):
             raise UserError(
-                f"Expected --train_weights to be {count} numbers above 0, at most 1000, one for "
-                f"each of {self.flag_of('train_source')}. Received: {self.train_weights!r}."
+                f"Expected --train_weights to be {count} numbers above 0, at most 1000. Received: "
+                f"{self.train_weights!r}."
             )
         return weights

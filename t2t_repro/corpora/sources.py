@@ -2,6 +2,8 @@
 
 import dataclasses
 import fnmatch
+import functools
+import importlib.resources
 import lzma
 import os
 import pathlib
@@ -22,40 +24,6 @@ from t2t_repro.text import raw
 
 ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz", ".zip")
 _BROKEN = (tarfile.TarError, zipfile.BadZipFile, EOFError, zlib.error, lzma.LZMAError)
-# The published checksums, by URL: those that tensorflow-datasets 4.9 has (url_checksums/).
-SHA256 = {
-    "http://www.statmt.org/wmt13/training-parallel-commoncrawl.tgz": (
-        "c7a74e2ea01ac6c920123108627e35278d4ccb5701e15428ffa34de86fa3a9e5"
-    ),
-    "http://www.statmt.org/wmt13/training-parallel-europarl-v7.tgz": (
-        "0224c7c710c8a063dfd893b0cc0830202d61f4c75c17eb8e31836103d27d96e7"
-    ),
-    "http://www.statmt.org/wmt13/training-parallel-un.tgz": (
-        "29141b5c1eba149a94f7a59d3b1a834b2e47fe0f8758d68dcd77a3d3f497ee47"
-    ),
-    "http://www.statmt.org/wmt14/training-parallel-nc-v9.tgz": (
-        "cb8953f292298e6877ae433c98912b927cb0766b303f4540512ddd286c748485"
-    ),
-    "http://www.statmt.org/wmt10/training-giga-fren.tar": (
-        "3ff8319f6919393520559bfbc7ad6a747ec81b3abc7be9993b338d4b017b4d9a"
-    ),
-    "http://data.statmt.org/wmt18/translation-task/training-parallel-nc-v13.tgz": (
-        "17992b7e919cfb754c60f4e754148bc23b80706ad0ed7b34150831a554b40c91"
-    ),
-    "http://data.statmt.org/wmt19/translation-task/dev.tgz": (
-        "7a7deccf82ebb05ba508dba5eb21356492224e8f630ec4f992132b029b4b25e7"
-    ),
-}
-# What their servers announce.
-BYTES = {
-    "http://www.statmt.org/wmt13/training-parallel-commoncrawl.tgz": 918_311_367,
-    "http://www.statmt.org/wmt13/training-parallel-europarl-v7.tgz": 657_632_379,
-    "http://www.statmt.org/wmt13/training-parallel-un.tgz": 2_365_634_246,
-    "http://www.statmt.org/wmt14/training-parallel-nc-v9.tgz": 80_418_416,
-    "http://www.statmt.org/wmt10/training-giga-fren.tar": 2_595_102_720,
-    "http://data.statmt.org/wmt18/translation-task/training-parallel-nc-v13.tgz": 113_157_482,
-    "http://data.statmt.org/wmt19/translation-task/dev.tgz": 38_654_961,
-}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,6 +41,15 @@ class RawFile:
     size: int = 0
 
 
+@functools.cache
+def published() -> dict[str, tuple[int, str]]:
+    """Returns {URL: (bytes, SHA-256)}: the servers' lengths, and the checksums that
+    tensorflow-datasets 4.9 has (url_checksums/)."""
+    text = importlib.resources.files(__package__).joinpath("published.tsv").read_text("utf-8")
+    rows = (line.split("\t") for line in text.splitlines())
+    return {url: (int(size), digest) for url, size, digest in rows}
+
+
 def missing_archives(tmp_dir: str, datasets: Iterable[Any]) -> list[RawFile]:
     """Returns the archives, once each, of which neither they nor their files are there.
 
@@ -86,7 +63,7 @@ def missing_archives(tmp_dir: str, datasets: Iterable[Any]) -> list[RawFile]:
         name = os.path.basename(url)
         if len(there) < len(names) and not (name and pathlib.Path(tmp_dir, name).exists()):
             name = name or ", ".join(names)
-            found[name] = RawFile(name, url if "://" in url else "", BYTES.get(url, 0))
+            found[name] = RawFile(name, url if "://" in url else "", published().get(url, (0,))[0])
     return list(found.values())
 
 
@@ -110,7 +87,7 @@ def maybe_download(directory: str | os.PathLike, filename: str, uri: str) -> str
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         if uri.startswith(("http://", "https://", "ftp://")):
-            downloads.download(uri, path, SHA256.get(uri))
+            downloads.download(uri, path, published().get(uri, (0, None))[1])
         else:
             with open(uri, "rb") as source, writing(path, "wb") as target:
                 shutil.copyfileobj(source, target)
@@ -162,13 +139,9 @@ def matching_files(tmp_dir: str, url: str, pattern: str) -> list[pathlib.Path]:
     if not any(folder.glob(pattern)):
         name = os.path.basename(url)
         _unpack(tmp_dir, url, name, lambda member: fnmatch.fnmatchcase(member, pattern))
-    if not any(folder.glob(pattern)):
-        archive = f" or in {url}" if url else ""
-        raise UserError(
-            f"Expected files {pattern!r} in {tmp_dir!r}{archive}. Received: none. Correct the "
-            "pattern of the dataset."
-        )
-    return sorted(folder.glob(pattern))
+    if paths := sorted(folder.glob(pattern)):
+        return paths
+    raise UserError(f"Expected files {pattern!r} in {tmp_dir!r} or in {url!r}. Received: none.")
 
 
 def _unpack(tmp_dir: str, url: str, name: str, wanted: Callable[[str], bool]) -> None:

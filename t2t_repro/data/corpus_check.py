@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterator
 
 from t2t_repro.corpora import bad_pairs, raw_record
 from t2t_repro.corpora.checks.block import Pair
-from t2t_repro.corpora.checks.examine import examine
-from t2t_repro.corpora.checks.report import Corpus, Report, path_of
+from t2t_repro.corpora.checks.examine import Corpus, Report, examine, path_of
 from t2t_repro.corpora.request import RawText
 from t2t_repro.data.job import DROP, STOP, Job, Track, is_encoded_by_sample
 from t2t_repro.errors import UserError

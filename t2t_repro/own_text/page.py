@@ -9,7 +9,7 @@ from typing import Any
 import jinja2
 
 from t2t_repro import schema
-from t2t_repro.corpora.checks.report import path_of
+from t2t_repro.corpora.checks.examine import path_of
 from t2t_repro.decoding import tune
 from t2t_repro.files import write_text_atomic
 from t2t_repro.own_text.plan import NO_TRANSLATOR, Plan

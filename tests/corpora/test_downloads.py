@@ -112,11 +112,3 @@ def test_what_is_not_the_file_is_refused_and_nothing_kept(tmp_path, server, dige
     with pytest.raises(UserError, match=server.url):
         downloads.download(server.url, tmp_path / "file.gz", digest)
     assert names(tmp_path) == []
-
-
-def test_without_a_server_the_error_names_url_and_file(tmp_path, monkeypatch):
-    monkeypatch.setenv("no_proxy", "*")
-    url, path = "http://127.0.0.1:1/f.tgz", tmp_path / "f.tgz"
-    with pytest.raises(UserError, match=f"{url} .*{path}"):
-        downloads.download(url, path)
-    assert names(tmp_path) == []

@@ -34,10 +34,8 @@ CSV = 'id,Target,source\n1,"Ein ""Hund"" rennt.","A dog, runs."\n2,Zwei Katzen,"
     [
         ("a.tsv", TSV, NONE),
         ("a.tsv", "\ufeff" + TSV.replace("\n", "\r\n") + "\n", NONE),
-        ("a.tsv.gz", TSV, NONE),
         ("deu.txt", TSV, NONE),  # no name of a format, but a tab
         ("a.tsv", "source\ttarget\n" + TSV, NONE),
-        ("a.tsv", "en\tde\n" + TSV, GERMAN),
         ("a.tsv", TSV.replace("\n", "\tCC-BY\n"), Sides(columns=("1", "2"))),
         ("a.csv", CSV, NONE),
         ("a.csv", CSV, Sides(columns=("3", "2"))),
@@ -51,7 +49,6 @@ CSV = 'id,Target,source\n1,"Ein ""Hund"" rennt.","A dog, runs."\n2,Zwei Katzen,"
          GERMAN),
         ("a.jsonl", lines(*({"source": "EU", "target": "v7", "translation": {"en": s, "de": t}}
                             for s, t in PAIRS)), GERMAN),
-        ("a.jsonl", lines(*({"source": s, "target": t} for s, t in PAIRS)), GERMAN),
         ("a.csv", "source,target,en,de\nEU,v7,"
          + '"A dog, runs.","Ein ""Hund"" rennt."\nEU,v8,Two cats,Zwei Katzen\n', GERMAN),
         ("a.ndjson", lines(*({"x": s + "\n", "y": t} for s, t in PAIRS)),
@@ -83,24 +80,17 @@ def test_reads_two_files_and_keeps_empty_sides(tmp_path):
 @pytest.mark.parametrize(
     "name, text, sides, named",
     [
-        ("a.tsv", "a\tb\nc\td\te\tf\n", (), "2 .*line 2 .*a.tsv.* 4"),
         ("a.tsv", "a\tb\n\nalone\n", (), "line 3 .*alone"),
         ("a.tsv", "a\tb\tc\n", (), "a.tsv.*--columns"),
         ("a.tsv", "a\tb\n", (None, ("1", "3")), "1 and 3 .*--columns"),
-        ("a.tsv", "a\tb\n", (None, ("0", "1")), "0 and 1"),
         ("a.csv", "Hello,Hallo\n", (), "'Hello \\| Hallo'.*--columns"),
         ("a.csv", "german,english\n", (None, ("englisch", "german")), "englisch .*--columns"),
         ("a.csv", 'source,target\n"a" b,c\n', (), "a.csv.*line 2"),
-        ("a.csv", f"source,target\na,{'b' * 131073}\n", (), "131072"),
         ("a.csv", 'source,target\na,"b\nc,d\n', (), "line 2"),
-        ("a.jsonl", '{"source": "a"}\n', (), "line 1 of .*--columns"),
         ("a.jsonl", lines({"translation": {"en": "a", "de": "b"}}), (), "--source_language"),
         ("a.jsonl", '{"source": "a", "target": 7}\n', (), "target .*line 1 "),
         ("a.jsonl", '{"source": "a"\n', (), "line 1 of .*a.jsonl"),
-        ("a.jsonl", '[\n{"source": "a"}]\n', (), "a.jsonl"),
         ("a.jsonl", '{"source": "a\\u0000", "target": "b"}\n', (), "NUL .*line 1"),
-        ("a.tsv", "a\tb\nc\0\td\n", (), "a.tsv.* NUL .*line 2"),
-        ("a.tsv", TSV.encode("utf-16"), (), "UTF-16"),
         ("a.tsv", b"a\tb\nna\xefve\tc\n", (), "a.tsv.* 0xef at line 2, column 3"),
         ("a.txt", "one side\n", (), "a.txt"),
     ],
@@ -115,13 +105,6 @@ def test_a_file_with_both_sides_needs_no_other(tmp_path):
     for source, target in ((both, one), (one, both)):
         with pytest.raises(UserError, match="a.tsv"):
             read(source, target=target)
-
-
-def test_a_broken_gzip_is_named(tmp_path):
-    path = tmp_path / "b.gz"
-    path.write_bytes(gzip.compress(b"text\n" * 999)[:-9])
-    with pytest.raises(UserError, match="b.gz"):
-        read(path, target=write(tmp_path / "c", "a\n" * 999))
 
 
 TMX = """<?xml version="1.0" encoding="{encoding}"?>
@@ -161,13 +144,6 @@ def test_words_do_not_grow_together_where_a_line_ends(tmp_path):
     ]
 
 
-def test_a_long_file_is_read_unit_by_unit(tmp_path):
-    unit = '<tu><tuv lang="en"><seg>{}</seg></tuv><tuv lang="de"><seg>x</seg></tuv></tu>'
-    text = "<tmx><body>" + "\n".join(map(unit.format, range(9999))) + "</body></tmx>"
-    pairs = read(write(tmp_path / "a.tmx", text), GERMAN)
-    assert pairs == [(str(number), "x") for number in range(9999)]
-
-
 BOMB = '<!DOCTYPE t [<!ENTITY a "b"><!ENTITY c "&a;&a;">]>\n<tmx><tu>&c;</tu></tmx>'
 FULL = TMX.format(encoding="utf-8")
 TWO = "".join(f'<tuv lang="{c}"><seg>{c}</seg></tuv>' for c in ("de", "en-GB", "en-US"))
@@ -177,13 +153,10 @@ TWO = "".join(f'<tuv lang="{c}"><seg>{c}</seg></tuv>' for c in ("de", "en-GB", "
     "text, sides, message",
     [
         ("<tmx>\n<tu></tmx>", GERMAN, "a.tmx.*line 2"),
-        (FULL[:-20], GERMAN, "a.tmx.*line"),
-        ('<?xml version="1.0" encoding="no"?><tmx/>', GERMAN, "a.tmx"),
         ('<?xml version="1.0" encoding="big5"?><tmx/>', GERMAN, "a.tmx"),
         (BOMB, GERMAN, "a.tmx.*EntitiesForbidden"),
         (FULL, Sides(), "--source_language .*a.tmx.*de-DE, EN_us, fr"),
         (FULL, Sides(("en", "pl")), "a.tmx.*de-DE, en-US.*--source_language"),
-        ("<html/>", GERMAN, "a.tmx"),
         (f"<tmx><tu>{TWO}</tu></tmx>", GERMAN, "en-GB, en-US"),
     ],
 )

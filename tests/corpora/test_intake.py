@@ -124,25 +124,6 @@ def test_a_file_of_the_users_is_never_replaced(folder, name):
     assert made(folder) == {name: content}
 
 
-def test_a_test_set_of_the_users_stays_beside(folder):
-    (folder / "raw").mkdir()
-    (folder / "raw" / "inputs.test.txt").write_bytes(b"mine\n")
-    run(folder, train_source="big.tsv")
-    assert made(folder)["inputs.test.txt"] == b"mine\n"
-    with pytest.raises(UserError, match="test.txt"):
-        run(folder, train_source="big.tsv", test_size=3)
-
-
-def test_a_made_file_that_was_changed_is_not_replaced(folder):
-    run(folder, train_source="big.tsv")
-    (folder / "raw" / "inputs.train.txt").write_text("mended\n")
-    before = made(folder)
-    for size in (None, 9):
-        with pytest.raises(UserError, match="train.txt"):
-            run(folder, train_source="big.tsv", dev_size=size)
-    assert made(folder) == before
-
-
 @pytest.mark.parametrize(
     "flags, named",
     [

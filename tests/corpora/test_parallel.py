@@ -9,7 +9,6 @@ import pytest
 
 from t2t_repro.corpora import parallel as corpora
 from t2t_repro.errors import UserError
-from t2t_repro.text.subword import SubwordTextEncoder
 
 
 def compiled(tmp_path, datasets, name="out", **options):
@@ -43,13 +42,6 @@ def test_plain_files_an_archive_and_gz_one_after_the_other(tmp_path):
     (tmp_path / "a.en").write_text("five\n\nsix\n")
     os.utime(tmp_path / "a.en", (2**31, 2**31))
     assert compiled(tmp_path, datasets)[0] == "five\nsix\nthree\nfour\n"
-
-
-def test_sgm_keeps_the_segments(tmp_path):
-    text = '<srcset setid="x">\n<doc>\n<p>\n<seg id="1">{}</seg>\n</p>\n</doc>\n</srcset>\n'
-    (tmp_path / "a.sgm").write_text(text.format("one"))
-    (tmp_path / "b.sgm").write_text(text.format("eins"))
-    assert compiled(tmp_path, [["x", ("a.sgm", "b.sgm")]]) == ["one\n", "eins\n"]
 
 
 def test_sgm_pairs_segments_wherever_they_stand(tmp_path):
@@ -111,14 +103,6 @@ def test_tsv_columns_of_files_in_an_archive(tmp_path):
     assert compiled(tmp_path, datasets) == ["two\nthree\n", "zwei\ndrei\n"]
 
 
-def test_sides_of_unequal_length_leave_nothing_behind(tmp_path):
-    archive(tmp_path, "a.tgz", {"a.en": "one\ntwo\n", "a.de": "eins\nzwei\ndrei\n"})
-    for _ in range(2):
-        with pytest.raises(UserError, match=" 3 .*a.de, 2 "):
-            compiled(tmp_path, [["a.tgz", ("a.en", "a.de")]])
-        assert not list(tmp_path.glob("out*"))
-
-
 def test_a_half_finished_run_is_not_taken_for_whole(tmp_path):
     """One killed while it unpacked, and one while it wrote."""
     archive(tmp_path, "a.tgz", {"a.en": "one\ntwo\n", "a.de": "eins\nzwei\n"})
@@ -136,29 +120,8 @@ def test_a_half_finished_run_is_not_taken_for_whole(tmp_path):
         corpora.count_compiled(base)
 
 
-def test_iterators(tmp_path):
-    (tmp_path / "a").write_text("x\ty\tz\nno tab\n")
-    (tmp_path / "b.gz").write_bytes(gzip.compress(b"1\n2\n"))
-    tabs = list(corpora.text2text_txt_tab_iterator(tmp_path / "a"))
-    assert tabs == [{"inputs": "x", "targets": "y\tz"}]
-    pairs = list(corpora.text2text_txt_iterator(tmp_path / "a", tmp_path / "b"))
-    assert pairs[1] == {"inputs": "no tab", "targets": "2"}
-    (tmp_path / "c").write_text("1\n")
-    with pytest.raises(UserError):
-        list(corpora.text2text_txt_iterator(tmp_path / "a", tmp_path / "c"))
-
-
 def test_lines_for_the_vocabulary_come_from_all_over_a_file(tmp_path):
     """As tensor2tensor's: every (size / budget / 2 + 1)-th line, until the budget is used."""
     (tmp_path / "a").write_text("".join(f"{i:09d}\n" for i in range(100)))
     lines = list(corpora.generate_lines_for_vocab(str(tmp_path), [["x", ["a"]]], 100))
     assert lines == [f"{i:09d}" for i in range(5, 73, 6)]
-
-
-def test_vocabularies_are_built_once(tmp_path):
-    (tmp_path / "a").write_text("some words and some more words\n" * 30)
-    arguments = (str(tmp_path), str(tmp_path), "vocab", 60, [["x", ["a"]]])
-    encoder = corpora.get_or_generate_vocab(*arguments)
-    assert isinstance(encoder, SubwordTextEncoder) and (tmp_path / "vocab").exists()
-    (tmp_path / "a").unlink()
-    assert corpora.get_or_generate_vocab(*arguments).vocab_size == encoder.vocab_size

@@ -10,7 +10,6 @@ from t2t_repro.errors import UserError
 def folder(tmp_path, monkeypatch):
     for name in ("a.en", "a.de", "b.en", "b.de", "c.tsv", "d.en"):
         (tmp_path / name).write_text("one\ttwo\n")
-    (tmp_path / "sub").mkdir()
     os.mkfifo(tmp_path / "pipe")
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -43,18 +42,13 @@ def test_takes_its_flags_out_of_all():
         ({"dev_size": 5}, "--train_source .*--dev_size"),
         ({"train_source": "a", "dev_target": "b"}, "--dev_source .*--dev_target"),
         ({"train_source": "a", "dev_source": "b", "dev_size": 3}, "--dev_source .*--dev_size"),
-        ({"train_source": "a", "columns": "1"}, "--columns .*'1'"),
         ({"train_source": "a", "columns": "1,de"}, "--columns .*'1,de'"),
         ({"train_source": "a", "dev_source": ""}, "--dev_source"),
         ({"train_source": "none.en"}, "--train_source .*none.en"),
-        ({"train_source": "*.en"}, r"--train_source .*\*.en"),
-        ({"train_source": "a.en,,c.tsv"}, "--train_source"),
-        ({"train_source": "sub"}, "--train_source .*sub"),
         ({"train_source": "pipe"}, "--train_source .*pipe"),
         ({"train_source": "a.en,d.en", "train_target": "a.de"}, "--train_source"),
         ({"train_source": "c.tsv", "train_weights": "1,2"}, "--train_weights .*'1,2'"),
         ({"train_source": "c.tsv", "train_weights": "nan"}, "--train_weights .*'nan'"),
-        ({"train_source": "c.tsv", "train_weights": "two"}, "--train_weights .*'two'"),
     ],
 )
 def test_what_does_not_fit_is_named(folder, flags, named):

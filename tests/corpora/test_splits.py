@@ -44,18 +44,6 @@ def test_splits_do_not_leak():
     assert draw(pairs, 60, 37, seed=4).dev != drawn.dev
 
 
-def test_where_too_few_stand_alone_their_duplicates_are_left_out():
-    pairs = corpus(100, 97)
-    drawn = draw(pairs, 40, 0)
-    held = Index(pair[0] for pair in drawn.dev.values())
-    alone = {97, 98, 99}
-    assert len(drawn.dev) == 40 and alone <= drawn.dev.keys()
-    assert len(drawn.left_out) == 37 and not drawn.left_out & drawn.dev.keys()
-    away = drawn.left_out | drawn.dev.keys()
-    rest = [pair for number, pair in enumerate(pairs) if number not in away]
-    assert not any(held.near(source) for source, _ in rest)
-
-
 def test_half_of_a_corpus_of_groups_stays_for_training():
     """Each sentence in ten variants, as texts of a program are: ten go with each that is drawn."""
     rng = random.Random(2)
@@ -92,11 +80,6 @@ def test_what_is_much_repeated_is_looked_for_no_more(monkeypatch):
     assert drawn.dev and not any("weather" in source for source, _ in drawn.dev.values())
     assert dropped and len(set(dropped)) == len(dropped)
     assert all("weather" in source for source in dropped[::2])
-
-
-def test_a_corpus_of_one_sentence_gives_little():
-    drawn = draw([("the same thing", "dasselbe")] * 50, 3, 2)
-    assert not drawn.dev and not drawn.test and not drawn.left_out
 
 
 def test_every_pair_is_as_likely_and_none_is_empty():

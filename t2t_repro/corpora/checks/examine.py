@@ -1,21 +1,241 @@
 """Runs all checks over a corpus: in a first pass models of it are made, in a second it is judged.
 
-Memory holds a sample of the pairs, and of all others some 60 bytes a pair.
+`CHECKS` says what is checked, and how grave that is: each finds what is surely a fault. A `Report`
+says what was found, on a terminal, to programs, and in the file of bad pairs. Memory holds a sample
+of the pairs, and of all others some 60 bytes a pair.
 """
 
+import dataclasses
 import itertools
+import json
 import operator
-from collections.abc import Callable, Collection, Iterable, Iterator
+import os
+import pathlib
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from t2t_repro.corpora.checks import models
-from t2t_repro.corpora.checks.block import Block, blocks
-from t2t_repro.corpora.checks.models import Models
-from t2t_repro.corpora.checks.report import FIRST, Corpus, Example, Report, finding, visible
-from t2t_repro.corpora.checks.table import CHECKS
+from t2t_repro.corpora.bad_pairs import BadPair
+from t2t_repro.corpora.checks import characters, languages, lengths, models, slips
+from t2t_repro.corpora.checks.block import Block, Pair, blocks
+from t2t_repro.corpora.checks.models import TRAIN, Models
+from t2t_repro.files import write_text_atomic
 
+Corpus = Mapping[str, Callable[[], Iterable[Pair]]]
 Track = Callable[[Iterable, str, int | None, str], Iterable]
+ERROR, WARNING = "error", "warning"
+FIRST = 10  # pairs shown of each check
+_SHORT = 20  # characters of a pair, such as "Yes." and "Ja.", that may well be in two splits
+_LONGEST = 200  # characters shown of a line
+OFTEN = 0.3  # of the pairs: what is found that often is how the corpus is, and nothing to leave out
+
+
+@dataclasses.dataclass(frozen=True)
+class Check:
+    """A check.
+
+    Attributes:
+        name: in the report and in the file of pairs that were left out.
+        text: what is wrong with the pairs that it finds.
+        find: returns bool (N,), which of the N pairs of a block they are.
+        severity: ERROR stops t2t-datagen, WARNING does not.
+    """
+
+    name: str
+    text: str
+    find: Callable[[Block, Models], np.ndarray]
+    severity: str = WARNING
+
+
+def _duplicate(block: Block, models: Models) -> np.ndarray:
+    return models.repeated[block.split].pair[block.first : block.first + len(block)]
+
+
+def _leaked(block: Block, models: Models) -> np.ndarray:
+    found = models.repeated[block.split].in_held_out[block.first : block.first + len(block)]
+    return found & (block.sources.lengths + block.targets.lengths > _SHORT)
+
+
+CHECKS = (
+    Check("empty", "one side is empty", characters.one_side_empty, ERROR),
+    Check("leakage", "the pair is in dev or test too", _leaked, ERROR),
+    Check("blank", "both sides are empty", characters.both_sides_empty),
+    Check("copy", "the target is the source, untranslated", characters.copied),
+    Check("duplicate", "the pair was there before", _duplicate),
+    Check("markup", "HTML or XML: tags or entities", characters.markup),
+    Check(
+        *("invisible", "control characters, tabs, or characters without width"),
+        characters.invisible,
+    ),
+    Check("encoding", "letters that were read in a wrong encoding", characters.encoding),
+    Check(
+        *("swapped", "the two sides changed places"),
+        lambda block, models: languages.swapped(block, models.language),
+    ),
+    Check(
+        *("wrong_language", "a side is in another language than the rest of it"),
+        lambda block, models: languages.wrong_language(block, models.language),
+    ),
+    Check(
+        *("wrong_script", "most letters of a side are of another script than the rest of it"),
+        lambda block, models: languages.wrong_script(block, models.language),
+    ),
+    Check(
+        *("slipped", "in a stretch of lines, the targets belong to sources some lines away"),
+        lambda block, models: slips.slipped(block, models.lexicon),
+    ),
+    Check(
+        *("length_ratio", "one side is much longer than usual beside the other"),
+        lambda block, models: lengths.unusual_ratio(block, models.ratio),
+    ),
+)
+
+
+class Example(NamedTuple):
+    """A pair that a check found: its split, its line from 1, and both sides, cut."""
+
+    split: str
+    line: int
+    source: str
+    target: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Finding:
+    """What a check found.
+
+    Attributes:
+        check: the check.
+        counts: {split: number of pairs}.
+        share: of all pairs, from 0 to 1.
+        first: the first pairs.
+        usual: no pair is left out for it: that is asked for, or it is found too often.
+    """
+
+    check: Check
+    counts: Mapping[str, int]
+    share: float
+    first: Sequence[Example]
+    usual: bool
+
+    @property
+    def count(self) -> int:
+        return sum(self.counts.values())
+
+    def leaves_out(self, split: str) -> bool:
+        """Whether its pairs of a split are bad; of dev and test, only errors are."""
+        held_out = split != TRAIN and self.check.severity != ERROR
+        return not self.usual and not held_out
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "check": self.check.name,
+            "severity": self.check.severity,
+            "text": self.check.text,
+            "count": self.count,
+            "share": round(self.share, 6),
+            "counts": dict(self.counts),
+            "left_out_by_drop_bad_pairs": self.leaves_out(TRAIN),
+            "first": [example._asdict() for example in self.first],
+        }
+
+
+def path_of(data_dir: str | os.PathLike, name: str) -> pathlib.Path:
+    """Returns the path of the report's JSON for the problem of that name."""
+    return pathlib.Path(data_dir, f"datagen.{name}.report.json")
+
+
+@dataclasses.dataclass(frozen=True)
+class Report:
+    """What is to be said of a corpus.
+
+    Attributes:
+        pairs: {split: number}.
+        languages: what the two sides seem to be in.
+        findings: of every check, in the order of the table.
+        notes: sentences on the corpus as a whole.
+        marks: {split: uint32 (N,)}: bit i is set where check i of the table found the pair.
+        alone: the splits that are text to score, of which no pair is left out.
+    """
+
+    pairs: Mapping[str, int]
+    languages: tuple[str, str]
+    findings: Sequence[Finding]
+    notes: Sequence[str]
+    marks: Mapping[str, np.ndarray]
+    alone: Collection[str]
+
+    @property
+    def errors(self) -> list[Finding]:
+        return [each for each in self.findings if each.check.severity == ERROR and each.count]
+
+    def bad_pairs(self, split: str) -> Iterator[tuple[int, list[str]]]:
+        """Yields (line from 1, names of the checks) of each pair that is to be left out."""
+        bits = {1 << i: each for i, each in enumerate(self.findings) if each.leaves_out(split)}
+        none = np.zeros(0, np.uint32)
+        marks = none if split in self.alone else self.marks.get(split, none)
+        for number in np.flatnonzero(marks & np.uint32(sum(bits))):
+            mark = int(marks[number])
+            yield int(number) + 1, [each.check.name for bit, each in bits.items() if mark & bit]
+
+    def num_bad_pairs(self) -> int:
+        return sum(1 for split in self.pairs for _ in self.bad_pairs(split))
+
+    def texts_of_bad_pairs(self, corpus: Corpus) -> Iterator[BadPair]:
+        """Yields the pairs that are to be left out; reads the corpus once more for it."""
+        for split, read in corpus.items():
+            lines = enumerate(read(), start=1)
+            for wanted, reasons in self.bad_pairs(split):
+                source, target = next(pair for line, pair in lines if line == wanted)
+                yield BadPair(split, wanted, reasons, source, target)
+
+    def write(self, path: str | os.PathLike) -> None:
+        """Writes it as JSON."""
+        write_text_atomic(path, json.dumps(self.as_dict(), ensure_ascii=False, indent=1) + "\n")
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns it for JSON."""
+        return {
+            "pairs": dict(self.pairs),
+            "languages": list(self.languages),
+            "bad_pairs": self.num_bad_pairs(),
+            "checks": [each.as_dict() for each in self.findings],
+            "notes": list(self.notes),
+        }
+
+    def lines(self) -> Iterator[str]:
+        """Yields what is said on a terminal: a line for each check that found something."""
+        pairs = " and ".join(f"{count:,} {split}" for split, count in self.pairs.items())
+        found = [each for each in self.findings if each.count]
+        said = f"Checked {pairs} pairs, {' to '.join(filter(None, self.languages))}"
+        yield said + (":" if found else ": nothing found.")
+        order = sorted(found, key=lambda each: (each.check.severity != ERROR, -each.count))
+        for each in order:
+            where = ", ".join(f"{e.split} {e.line}" for e in each.first[:3])
+            said = (
+                f"{each.check.severity:7} {each.check.name:15} {each.count:>9,} {each.share:7.2%}"
+            )
+            yield f"  {said}  {each.check.text}: {where}"
+        yield from self.notes
+
+
+def _finding(
+    number: int, marks: Mapping[str, np.ndarray], first: Sequence[Example], kept: bool
+) -> Finding:
+    """Returns what check `number` of the table found; `kept`: no pair is left out for it."""
+    check, bit = CHECKS[number], np.uint32(1 << number)
+    counts = {split: int(np.count_nonzero(of & bit)) for split, of in marks.items()}
+    total = max(1, sum(map(len, marks.values())))
+    often = counts.get(TRAIN, 0) > OFTEN * max(100, len(marks.get(TRAIN, ())))
+    usual = kept or often and check.severity != ERROR
+    return Finding(check, counts, sum(counts.values()) / total, tuple(first), usual)
+
+
+def _visible(text: str) -> str:
+    """Returns a line to show: cut, and what cannot be seen as its code."""
+    shown = text if len(text) <= _LONGEST else text[:_LONGEST] + "..."
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in shown)
 
 
 def examine(
@@ -45,7 +265,7 @@ def examine(
     none = [np.zeros(0, np.uint32)]
     every = {split: np.concatenate(parts or none) for split, parts in marks.items()}
     findings = [
-        finding(number, every, first[number], check.name in keep)
+        _finding(number, every, first[number], check.name in keep)
         for number, check in enumerate(CHECKS)
     ]
     notes = [
@@ -86,6 +306,6 @@ def _marks(block: Block, known: Models, first: list[list[Example]]) -> np.ndarra
             continue
         marks |= found.astype(np.uint32) << np.uint32(number)
         for i in np.flatnonzero(found)[: FIRST - len(first[number])]:
-            texts = (visible(side.texts[i]) for side in block.sides)
+            texts = (_visible(side.texts[i]) for side in block.sides)
             first[number].append(Example(block.split, block.first + int(i) + 1, *texts))
     return marks

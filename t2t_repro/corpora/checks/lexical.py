@@ -43,13 +43,11 @@ class Counts:
 
     Attributes:
         keys: int: source word * number of target words + target word, in order.
-        expected: float64: how often the source word is expected to have become the target word.
-        probabilities: float64: the same as a share of all that the source word became.
+        probabilities: float64: how likely the source word becomes the target word.
         together: int64: how often they stand in one pair.
     """
 
     keys: np.ndarray
-    expected: np.ndarray
     probabilities: np.ndarray
     together: np.ndarray
 
@@ -149,15 +147,14 @@ def ibm_model_1(sources: Words, targets: Words, lines: int, number: int) -> Coun
     del together
     inverse = inverse.astype(np.int32)
     token = _target_tokens(sources, targets, lines).astype(np.int32)
-    expected: np.ndarray = np.ones(len(keys))
-    table = expected
+    table: np.ndarray = np.ones(len(keys))
     source = keys // max(1, number)
     for _ in range(_ITERATIONS if len(keys) else 0):
         share = table[inverse]
         share = share / np.bincount(token, share, token[-1] + 1)[token]
         expected = np.bincount(inverse, share, len(keys))
         table = expected / np.maximum(np.bincount(source, expected), 1e-9)[source]
-    return Counts(keys, expected, table, np.bincount(inverse, minlength=len(keys)))
+    return Counts(keys, table, np.bincount(inverse, minlength=len(keys)))
 
 
 def _beside(sources: Words, targets: Words, lines: int) -> tuple[np.ndarray, np.ndarray]:

@@ -33,7 +33,6 @@ def test_equals_the_naive_one():
     counts, probability = naive(PAIRS, 4)
     keys = [(key // NUMBER, key % NUMBER) for key in found.keys.tolist()]
     assert keys == sorted(counts)
-    np.testing.assert_allclose(found.expected, [counts[key] for key in keys])
     np.testing.assert_allclose(found.probabilities, [probability[key] for key in keys])
     assert dict(zip(keys, found.together.tolist(), strict=True)) == {
         **{(0, 2): 1, (0, 3): 2},
@@ -45,8 +44,3 @@ def test_numbers_beyond_31_bits_do_not_overflow():
     sources, targets = words([[70_000]]), words([[69_999]])
     found = ibm_model_1(sources, targets, 1, 70_001)
     assert found.keys.tolist() == [70_000 * 70_001 + 69_999]
-
-
-def test_nothing_at_all():
-    found = ibm_model_1(words([[]]), words([[]]), 1, 0)
-    assert len(found.keys) == len(found.expected) == 0
