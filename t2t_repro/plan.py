@@ -15,7 +15,7 @@ from typing import Any
 from keras import ops
 
 from t2t_repro.config import HParams, snake_case
-from t2t_repro.data import needs, preset, text_size
+from t2t_repro.data import needs, preset
 from t2t_repro.data.needs import DataNeeds, size_text
 from t2t_repro.errors import UserError
 from t2t_repro.models import parameters
@@ -286,7 +286,7 @@ def _vocabulary(request: TrainRequest, data: DataNeeds) -> tuple[int, int]:
     except UserError:
         size = problem.approx_vocab_size if isinstance(problem, Text2TextProblem) else 2**15
     if job and preset.is_for(problem) and not data.missing:
-        text = text_size.of_training(problem, data_dir, str(job.tmp_dir))
+        text = preset.text_of(problem, data_dir, str(job.tmp_dir))
         size = (
             job.vocab_size or (text and text.size and vocabulary_size.supported(text.size)) or size
         )

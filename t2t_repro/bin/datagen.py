@@ -267,9 +267,9 @@ def run(job: "Job", machine: Any, parent: str | None) -> dict:
     say = functools.partial(print, file=sys.stderr)
     summary = generate_data(job, machine, track=progress.track, report=say)
     print_summary(summary)
-    if parent and (new := overlap.texts(job.problem, job.data_dir)):
-        of = trained_run(parent)
-        for warning in overlap.warnings(new, overlap.texts(of.problem, of.config.data_dir), parent):
+    if parent:
+        of, new = trained_run(parent), (job.problem, job.data_dir)
+        for warning in overlap.warnings(new, (of.problem, of.config.data_dir), parent):
             print(f"  warning: {warning}")
     return summary
 
@@ -280,13 +280,12 @@ def print_proposal(job: "Job", summary: dict, parent: str | None) -> None:
     `parent` is the run whose vocabulary it has, if any.
     """
     from t2t_repro.data import preset
-    from t2t_repro.data.text_size import TextSize
 
     if parent:
         warm_start = shlex.quote(f"--warm_start_from={parent}")
         print(f"  proposed: {warm_start} (its weights belong to this vocabulary)")
     elif preset.is_for(job.problem) and Split.TRAIN in summary["splits"]:
-        proposed = preset.proposed(job.problem, job.data_dir, TextSize.of(summary))
+        proposed = preset.proposed(job.problem, job.data_dir, preset.TextSize.of(summary))
         print(f"  proposed: {proposed.flags()} ({proposed.reason})")
 
 

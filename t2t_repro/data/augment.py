@@ -16,7 +16,7 @@ from t2t_repro.data.cache import Examples
 from t2t_repro.data.packing import SIDES
 from t2t_repro.errors import UserError
 from t2t_repro.problem import Problem
-from t2t_repro.text.encoders import TextEncoder
+from t2t_repro.text import transfer
 from t2t_repro.text.subword import SubwordTextEncoder
 
 _SUBWORDS, _DIRECTIONS = 2, 3  # which random stream; batching.py has the first two
@@ -45,8 +45,9 @@ def changes(
         return made
     encoders = problem.feature_encoders(os.fspath(data_dir))
     if hparams.bidirectional_steps:
-        one = _are_one(*(encoders[side] for side in SIDES))
-        if problem.packed_length or not learns_its_targets(problem) or not one:
+        one, other = (encoders[side] for side in SIDES)
+        alike = one is other or transfer.pieces_of(one) == transfer.pieces_of(other)
+        if problem.packed_length or not learns_its_targets(problem) or not alike:
             raise UserError(
                 "bidirectional_steps turns single pairs of sentences round, which need one "
                 f"vocabulary for both sides, and no teacher. Received: {problem.name}. Leave it "
@@ -121,13 +122,3 @@ def _subword_dropout(
 def learns_its_targets(problem: Problem) -> bool:
     """Whether a problem's sides are the inputs and targets of its records, either way round."""
     return {problem.stored_feature(side) for side in SIDES} == set(SIDES)
-
-
-def _are_one(inputs: TextEncoder, targets: TextEncoder) -> bool:
-    """Whether every id means the same to both."""
-    if inputs is targets:
-        return True
-    if type(inputs) is not type(targets) or inputs.vocab_size != targets.vocab_size:
-        return False
-    ids = range(inputs.vocab_size)
-    return inputs.decode_list(ids) == targets.decode_list(ids)

@@ -44,13 +44,13 @@ def check_corpus(
     if job.check:
         made, corpus = _examine(job, track, report)
         if job.check == STOP and made.errors:
-            places = "; ".join(
-                f"{each.count:,} ({each.check.text}), as "
-                + ", ".join(f"{e.split} line {e.line}" for e in each.first[:5])
+            errors = "; ".join(
+                f"{each.count:,} ({each.check.text}), the first {first.split} line {first.line}"
                 for each in made.errors
+                for first in each.first[:1]
             )
             raise UserError(
-                f"Expected pairs without errors. Received: {places}. See "
+                f"Expected pairs without errors. Received: {errors}. See "
                 f"{path_of(job.data_dir, name)}; correct the text, or give "
                 f"--drop_bad_pairs to leave out {made.num_bad_pairs():,} pairs with errors or what "
                 "is surely a fault, or --keep_bad_pairs to take all."
@@ -78,14 +78,22 @@ def check_only(job: Job, track: Track, report: Callable[[str], None]) -> Report:
 
 
 def _examine(job: Job, track: Track, report: Callable[[str], None]) -> tuple[Report, Corpus]:
-    """Checks the text of a problem, says what was found and writes it."""
-    corpus = corpus_of(job)
-    alone = job.problem.text_alone(job.tmp_dir)  # type: ignore[attr-defined]
+    """Checks the text of a problem, that of text alone too; says what was found and writes it."""
+    problem = job.problem
+    if not is_encoded_by_sample(problem):
+        raise UserError(
+            "Expected a problem whose samples are pairs of text, to check them. Received: "
+            f"{problem.name}. Name another, or leave out what asks for a check."
+        )
+    alone = problem.text_alone(job.tmp_dir)
+    made = (files.source for files in job.files())
+    sources = dict.fromkeys([Split.TRAIN, *made, *alone])
+    corpus = {split: functools.partial(_pairs, problem, job, split) for split in sources}
     # What was repeated when the text was made is no fault.
     record = raw_record.read(pathlib.Path(job.tmp_dir))
     repeats = record and any(share.written > share.pairs for share in record.shares)
-    made = examine(corpus, track, keep=["duplicate"] if repeats else [], alone=alone)
-    return _written(job, made, report), corpus
+    found = examine(corpus, track, keep=["duplicate"] if repeats else [], alone=alone)
+    return _written(job, found, report), corpus
 
 
 def _written(job: Job, made: Report, report: Callable[[str], None]) -> Report:
@@ -106,23 +114,6 @@ def check_unasked(problem: Problem) -> str:
     module = type(problem := problem.forward()).__module__
     own = not module.startswith("t2t_repro.problems.") or module == "t2t_repro.problems.text2text"
     return STOP if own and is_encoded_by_sample(problem) else ""
-
-
-def corpus_of(job: Job) -> Corpus:
-    """Returns the pairs of a problem by split; those of text alone are held out too.
-
-    Raises:
-        UserError: if its samples are no pairs of text.
-    """
-    problem = job.problem
-    if not is_encoded_by_sample(problem):
-        raise UserError(
-            "Expected a problem whose samples are pairs of text, to check them. Received: "
-            f"{problem.name}. Name another, or leave out what asks for a check."
-        )
-    made = (files.source for files in job.files())
-    sources = dict.fromkeys([Split.TRAIN, *made, *problem.text_alone(job.tmp_dir)])
-    return {split: functools.partial(_pairs, problem, job, split) for split in sources}
 
 
 def _pairs(problem: Text2TextProblem, job: Job, split: str) -> Iterator[Pair]:

@@ -243,10 +243,7 @@ def batched(items: Iterable, size: int) -> Iterator[list]:
 
 def numbered(samples: Iterable[Sample]) -> Iterator[tuple[int, list[Sample]]]:
     """Yields (number of the first, samples): blocks of SAMPLES."""
-    start = 0
-    for block in batched(samples, SAMPLES):
-        yield start, block
-        start += len(block)
+    return zip(itertools.count(0, SAMPLES), batched(samples, SAMPLES), strict=False)
 
 
 class Made(NamedTuple):
@@ -316,10 +313,9 @@ def add_statistics(parts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 def add_counts(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
     """Returns the counts of all tokens, of those of parts of the text."""
-    counts: dict[str, int] = {}
+    counts: collections.Counter[str] = collections.Counter()
     for part in parts:
-        for token, count in part.items():
-            counts[token] = counts.get(token, 0) + count
+        counts.update(part)
     return counts
 
 
@@ -374,12 +370,14 @@ def _other_sets(job: Job) -> list[str]:
     Raises:
         UserError: if there is one, and not `overwrite`.
     """
-    others = []
-    for files in job.files():
-        for split, paths in files.splits.items():
-            sets = tfrecord.shard_sets(job.problem, split, job.data_dir)
-            sets.pop(len(paths), None)
-            others += [path for there in sets.values() for path in there]
+    splits = [split for files in job.files() for split in files.splits.items()]
+    others = [
+        path
+        for split, paths in splits
+        for count, there in tfrecord.shard_sets(job.problem, split, job.data_dir).items()
+        for path in there
+        if count != len(paths)
+    ]
     if others and not job.overwrite:
         raise UserError(
             f"Expected no files of {job.problem.name} in {job.data_dir!r} but those to be made. "
@@ -409,23 +407,23 @@ def _is_there(files: Files, summary: Mapping[str, Any], report: Report) -> bool:
 def _made_of(job: Job, files: Files) -> dict[str, Any]:
     """Returns what the summary says of the text that some files are made of."""
     bad = bad_pairs.path_of(job.data_dir, job.problem.dataset_filename())
-    said: dict[str, Any] = {_CHOICE: text_sha256(bad) if bad.exists() else None}
+    said: dict[str, Any] = {_CHOICE: _sha256(bad) if bad.exists() else None}
     if digests := _texts_of(job, files):
         said[_TEXT] = digests
-    if files.source == Split.TRAIN:
-        times = raw_record.repeated(job.problem.raw_text_files(job.tmp_dir, Split.TRAIN))
-        said |= {raw_record.REPEATED: times} if times != 1 else {}
+    times = raw_record.repeated(job.problem.raw_text_files(job.tmp_dir, files.source))
+    if files.source == Split.TRAIN and times != 1:
+        said[raw_record.REPEATED] = times
     return said
 
 
 def _texts_of(job: Job, files: Files) -> dict[str, str]:
     """Returns {name without .gz: SHA-256 of the text}."""
     paths = job.problem.raw_text_files(job.tmp_dir, files.source)
-    return {os.path.basename(path).removesuffix(".gz"): text_sha256(path) for path in paths}
+    return {os.path.basename(path).removesuffix(".gz"): _sha256(path) for path in paths}
 
 
-def text_sha256(path: str | os.PathLike) -> str:
-    """Returns the SHA-256 of a text, plain or .gz."""
+def _sha256(path: str | os.PathLike) -> str:
+    """Returns that of a text, plain or .gz."""
     with raw.opened(path) as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()  # type: ignore[arg-type]
 
@@ -436,11 +434,10 @@ def _check_same(job: Job, files: Files, summary: Mapping[str, Any]) -> None:
     for name, digest in _texts_of(job, files).items():
         if made_of.get(name, digest) != digest:
             raise UserError(
-                f"Expected the {name} that the files in {job.data_dir!r} were made of. "
-                f"Received: another text in {job.tmp_dir!r}. Put the old one back, make the "
-                "files again by t2t-datagen with --overwrite, or name other folders. A run "
-                "that was trained on them goes on with no others: --vocab_from=RUN makes data "
-                "for a new one that begins with its weights, by --warm_start_from=RUN."
+                f"Expected the {name} that the files in {job.data_dir!r} were made of. Received: "
+                f"another text in {job.tmp_dir!r}. Put the old one back, or give --overwrite or "
+                "other folders. To train a run on with other text: --vocab_from=RUN, and then "
+                "--warm_start_from=RUN."
             )
 
 
@@ -472,17 +469,15 @@ def _origin(job: Job, summary: Mapping[str, Any]) -> dict[str, Any]:
     said: dict[str, Any] = {"tmp_dir": raw_record.shown(folder)}
     if record and all(made.get(name, digest) == digest for name, digest in texts.items()):
         said["raw_files"] = [dataclasses.asdict(file) for file in record.raw_files]
-        said["splits_seed"] = record.request.get("seed")
     return said
 
 
 def _read_summary(job: Job) -> dict[str, Any]:
     """Returns what an earlier call left; tensor2tensor leaves nothing."""
-    with contextlib.suppress(OSError, ValueError):  # it is replaced
-        summary = schema.read(summary_path(job.problem, job.data_dir), dict[str, Any])
-        if isinstance(summary.get("splits"), dict):
-            return summary
-    return {"problem": job.problem.name, "splits": {}}
+    try:
+        return schema.read(summary_path(job.problem, job.data_dir), dict[str, Any])
+    except (OSError, ValueError):  # it is replaced
+        return {"problem": job.problem.name, "splits": {}}
 
 
 def _write_summary(job: Job, summary: dict[str, Any]) -> None:

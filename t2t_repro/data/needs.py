@@ -49,17 +49,12 @@ class DataNeeds:
             return f"none in {self.data_dir}, and {self.tmp_dir} lacks {', '.join(self.missing)}"
         if not self.downloads:
             return f"to be made in {self.data_dir}"
-        names = ", ".join(file.name for file in self.downloads)
-        known = sum(file.size for file in self.downloads)
-        amount = size_text(known) if known else "of unknown size"
-        disk = self.raw_disk + self.data_disk
-        return (
-            f"to be made in {self.data_dir}; {len(self.downloads)} downloads into {self.tmp_dir}, "
-            f"{amount} ({names})" + (f"; in all some {size_text(disk)} of disk" if disk else "")
-        )
+        names = ", ".join(f"{file.name} of {size_text(file.size)}" for file in self.downloads)
+        disk = size_text(self.raw_disk + self.data_disk)
+        return f"to be made in {self.data_dir}, {disk} with downloads of {names} in {self.tmp_dir}"
 
 
-def of(
+def requirements(
     problem: Problem, data_dir: str | os.PathLike, tmp_dir: str | os.PathLike | None
 ) -> DataNeeds:
     """Returns what the data of a problem will take.
@@ -69,28 +64,19 @@ def of(
         data_dir: the folder of its files.
         tmp_dir: the folder of raw files; None: nothing will be made.
     """
-    problem, data_dir = problem.forward(), os.fspath(data_dir)
+    problem, data_dir, raw = problem.forward(), os.fspath(data_dir), os.fspath(tmp_dir or "")
     if tmp_dir is None or tfrecord.are_there(problem, data_dir):
         splits = (entry["split"] for entry in problem.dataset_splits)
         sets = (tfrecord.shard_sets(problem, split, data_dir).values() for split in splits)
         paths = [path for each in sets for paths in each for path in paths]
-        size = sum(map(os.path.getsize, paths))
-        return DataNeeds(data_dir, os.fspath(tmp_dir or ""), len(paths), size)
-    tmp_dir = os.fspath(tmp_dir)
-    files = problem.missing_files(os.path.expanduser(tmp_dir))
+        return DataNeeds(data_dir, raw, len(paths), sum(map(os.path.getsize, paths)))
+    files = problem.missing_files(os.path.expanduser(raw))
     missing = tuple(file.name for file in files if not file.url)
     downloads = tuple(file for file in files if file.url)
-    raw, made = sum(file.size for file in downloads), 0
-    if downloads:
-        raw += _COPIES * _TEXT_BYTES * problem.approx_train_samples
-        made = (_RECORD_BYTES + _IDS_BYTES) * problem.approx_train_samples
-    return DataNeeds(
-        *(data_dir, tmp_dir),
-        downloads=downloads,
-        missing=missing,
-        raw_disk=raw,
-        data_disk=made,
-    )
+    pairs = problem.approx_train_samples if downloads else 0
+    raw_disk = sum(file.size for file in downloads) + _COPIES * _TEXT_BYTES * pairs
+    data_disk = (_RECORD_BYTES + _IDS_BYTES) * pairs
+    return DataNeeds(data_dir, raw, 0, 0, downloads, missing, raw_disk, data_disk)
 
 
 def free(path: str | os.PathLike) -> tuple[int, int]:

@@ -407,7 +407,7 @@ def check_pairs(inputs: Any, targets: Any) -> None:
     Raises:
         UserError: if they are of two lengths, or empty; or are one string.
     """
-    if isinstance(inputs, str) or isinstance(targets, str) or not 0 < len(inputs) == len(targets):
+    if isinstance(inputs, str) or not 0 < len(inputs) == len(targets):
         raise UserError(
             "Expected two lists of as many sentences, one at least. Received: "
             f"{len(inputs):,} inputs and {len(targets):,} targets, of {type(inputs).__name__} and "

@@ -1,25 +1,58 @@
-"""Which hparam set suits a text and a time, and what of it follows from the number of steps."""
+"""How much text there is, which hparam set suits it and a time, and what follows of the steps."""
 
 import inspect
 import math
 import os
 import pathlib
 from collections.abc import Callable, Container, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from t2t_repro import registry
+from t2t_repro import registry, schema
 from t2t_repro.config import HParams
-from t2t_repro.data import augment
+from t2t_repro.corpora import raw_record
+from t2t_repro.data import augment, tfrecord
+from t2t_repro.data.job import summary_path
 from t2t_repro.data.needs import size_text
-from t2t_repro.data.text_size import TextSize
 from t2t_repro.fields import parse_overrides
-from t2t_repro.problem import Problem, Text2TextProblem, VocabType
-from t2t_repro.text import vocabulary_file
+from t2t_repro.problem import Problem, Split, Text2TextProblem, VocabType
+from t2t_repro.text import raw
 
 SMALL, REGULARIZED, BIDIRECTIONAL, COOLDOWN, MEDIUM, LARGE = (
     f"transformer_own_text_{which}"
     for which in ("small", "regularized", "bidirectional", "cooldown", "medium", "large")
 )
+
+
+class TextSize(NamedTuple):
+    """How much text there is to train on; what is repeated counts once.
+
+    Attributes:
+        pairs: of sentences.
+        size: their bytes in UTF-8, of both sides together.
+    """
+
+    pairs: int
+    size: int
+
+    @classmethod
+    def once(cls, pairs: int, size: int, times: float = 1) -> "TextSize":
+        """Returns the size of a text of which each pair is there so many times.
+
+        A `size` of 0 is not known: the pairs are as long as captions.
+        """
+        pairs, size = round(pairs / max(times, 1)), round(size / max(times, 1))
+        return cls(pairs, size or pairs * _BYTES_OF_A_CAPTION)
+
+    @classmethod
+    def of(cls, summary: Mapping[str, Any]) -> "TextSize":
+        """Returns what a summary of t2t-datagen says.
+
+        Raises:
+            LookupError: if it does not say so.
+        """
+        made = summary["splits"][Split.TRAIN]
+        size = sum(made.get("bytes", {}).values())
+        return cls.once(made["examples"], size, made.get(raw_record.REPEATED, 1))
 
 
 class Row(NamedTuple):
@@ -51,6 +84,7 @@ ROWS = (
 # (passes, layer_prepostprocess_dropout at most of a training that makes fewer over its text). After
 # 3 passes over 166,000 short pairs 0.1 gives 37.1 BLEU, and the sets' own 0.3 32.4.
 DROPOUT = ((12, 0.1), (25, 0.2))
+_BYTES_OF_A_CAPTION = 135  # of both sides, in Multi30k
 _BYTES_OF_A_TOKEN = 7.6  # of both sides, in four texts with the vocabulary that is chosen for them
 _OF_STEPS = ("bidirectional_steps", "subword_dropout_final_steps", "learning_rate_decay_steps")
 _FILLED = 0.75  # of `batch_size`: the target tokens that a batch has, without padding
@@ -89,21 +123,30 @@ def has_gpu() -> bool:
     return not hidden and any(_DEV.glob("nvidia[0-9]*"))
 
 
-def candidates(text: TextSize, gpu: bool, subwords: bool, shared: bool) -> list[Row]:
-    """Returns the sets that suit a text, the largest first; the last suits any time.
+def text_of(problem: Problem, data_dir: str, tmp_dir: str) -> TextSize | None:
+    """Returns how much text a problem has to train on; None: that is not known.
 
     Args:
-        text: of training.
-        gpu: whether it is trained on a GPU.
-        subwords: whether its words can be cut into other subwords (`has_subwords`).
-        shared: whether both sides have one vocabulary (`has_one_vocabulary`).
+        problem: whose.
+        data_dir: the folder of its files.
+        tmp_dir: the folder of the raw files out of which they will be made if they are not there.
+
+    Raises:
+        UserError: if the raw files cannot be read.
     """
-    rows = [row for row in ROWS if gpu or row.hparams_set != LARGE]
-    rows = [row for row in rows if text.pairs >= row.pairs and text.size >= row.size]
-    if rows:
-        return rows
-    little = (BIDIRECTIONAL if shared else REGULARIZED) if subwords else SMALL
-    return [Row(little, 0, 0, 0, 1.0)]
+    problem = problem.forward()
+    if tfrecord.are_there(problem, data_dir):
+        try:  # tensor2tensor's data have no summary
+            return TextSize.of(schema.read(summary_path(problem, data_dir), dict[str, Any]))
+        except (OSError, ValueError, LookupError):
+            return None
+    pairs = problem.num_samples(tmp_dir, Split.TRAIN)
+    if pairs is None:
+        return None
+    paths = problem.raw_text_files(tmp_dir, Split.TRAIN)
+    files = [sum(len(line.strip()) for line in raw.raw_lines(path)) for path in paths]
+    size = 2 * sum(files) // max(1, len(files))  # of distillation there are three, for two sides
+    return TextSize.once(pairs, size, raw_record.repeated(paths))
 
 
 def tokens_of(hparams_set: str, steps: int | None = None) -> float:
@@ -115,17 +158,20 @@ def tokens_of(hparams_set: str, steps: int | None = None) -> float:
 def preset(
     text: TextSize,
     gpu: bool,
-    subwords: bool,
-    shared: bool,
+    little: str,
     tokens: Callable[[Row], float] = lambda row: tokens_of(row.hparams_set),
 ) -> Preset:
     """Returns the largest set that suits a text and whose tokens in the time are enough for it.
 
     Args:
-        text, gpu, subwords, shared: as in `candidates`.
+        text: of training.
+        gpu: whether it is trained on a GPU.
+        little: the set for less text than the others need (`for_little_text`).
         tokens: returns how many target tokens a training of a set sees; default: its own steps.
     """
-    rows = candidates(text, gpu, subwords, shared)
+    rows = [row for row in ROWS if text.pairs >= row.pairs and text.size >= row.size]
+    rows = [row for row in rows if gpu or row.hparams_set != LARGE]
+    rows = rows or [Row(little, pairs=0, size=0, tokens=0, cost=1.0)]
     row = next((row for row in rows if tokens(row) >= row.tokens), rows[-1])
     seen = tokens(row)
     passes = seen * _BYTES_OF_A_TOKEN / max(1, text.size)
@@ -146,7 +192,6 @@ def proposed(
     problem: Problem,
     data_dir: str | os.PathLike,
     text: TextSize,
-    vocabularies: Mapping[str, str] | None = None,
     tokens: Callable[[Row], float] = lambda row: tokens_of(row.hparams_set),
 ) -> Preset:
     """Returns the set for a problem's text on this machine.
@@ -155,13 +200,11 @@ def proposed(
         problem: for which `is_for` holds.
         data_dir: the folder of its files, or that they will be made in.
         text: of training.
-        vocabularies: {side: file} of the user's that will be taken; None: those in `data_dir`.
         tokens: as in `preset`.
     """
-    subwords, shared = has_subwords(problem, data_dir), has_one_vocabulary(problem, data_dir)
-    chosen = preset(text, has_gpu(), subwords, shared, tokens)
-    tables = of_separate_tables(problem, data_dir, vocabularies)
-    return chosen._replace(hparams=",".join(filter(None, [chosen.hparams, tables])))
+    chosen = preset(text, has_gpu(), for_little_text(problem, data_dir), tokens)
+    changes = [chosen.hparams, of_separate_tables(problem, data_dir)]
+    return chosen._replace(hparams=",".join(filter(None, changes)))
 
 
 def of_length(hparams_set: str, asked: str, steps: int) -> str:
@@ -213,43 +256,29 @@ def scaled(whole: HParams, steps: int, but: Container[str]) -> dict[str, float]:
     return changes
 
 
-def of_separate_tables(
-    problem: Problem, data_dir: str | os.PathLike, vocabularies: Mapping[str, str] | None = None
-) -> str:
-    """Returns the change that two vocabularies of one size need, which a table would share.
-
-    Arguments as in `proposed`; "" where there is one vocabulary, or two of different sizes.
-    """
+def of_separate_tables(problem: Problem, data_dir: str | os.PathLike) -> str:
+    """Returns the change that two vocabularies of one size need, which a table would share; "" for
+    one vocabulary, or two of different sizes."""
     where = os.fspath(data_dir)
-    if vocabularies:
-        apart = vocabulary_file.are_of_one_size(vocabularies)
-    else:
-        sizes = problem.inputs_vocab_size, problem.targets_vocab_size
-        apart = problem.are_vocabularies_separate(where) and sizes[0](where) == sizes[1](where)
-    return "shared_embedding_and_softmax_weights=False" if apart else ""
+    apart = problem.are_vocabularies_separate(where)
+    same = apart and problem.inputs_vocab_size(where) == problem.targets_vocab_size(where)
+    return "shared_embedding_and_softmax_weights=False" if same else ""
 
 
-def has_subwords(problem: Problem, data_dir: str | os.PathLike) -> bool:
-    """Returns whether `subword_dropout` can cut the words of a problem's text anew."""
+def for_little_text(problem: Problem, data_dir: str | os.PathLike) -> str:
+    """Returns the set of which little text of a problem's can make the most.
+
+    That is, whose words can be cut into other subwords, and whose pairs can be turned round. What
+    encoders a subclass makes itself is not known before there is a vocabulary: two.
+    """
     problem = problem.forward()
     names = problem.vocab_files(data_dir)
-    return not problem.packed_length and any(
-        name.endswith(f".{VocabType.SUBWORD}") for name in names
-    )
-
-
-def has_one_vocabulary(problem: Problem, data_dir: str | os.PathLike) -> bool:
-    """Returns whether a problem's pairs can be turned round, as `bidirectional_steps` does.
-
-    What encoders a subclass makes itself is not known before there is a vocabulary: two.
-    """
-    problem = problem.forward()
+    if problem.packed_length or not any(n.endswith(f".{VocabType.SUBWORD}") for n in names):
+        return SMALL
     usual = inspect.getattr_static(Text2TextProblem, "feature_encoders")
-    if problem.packed_length or inspect.getattr_static(problem, "feature_encoders") is not usual:
-        return False
-    if not augment.learns_its_targets(problem):
-        return False
-    return len(problem.vocab_files(data_dir)) < 2
+    is_usual = inspect.getattr_static(problem, "feature_encoders") is usual
+    one = is_usual and augment.learns_its_targets(problem) and len(names) < 2
+    return BIDIRECTIONAL if one else REGULARIZED
 
 
 def is_for(problem: Problem) -> bool:

@@ -30,28 +30,20 @@ _HEADER = _LENGTH.size + _CHECKSUM.size
 # tensorflow/core/example/example.proto and feature.proto, as far as they are about integers.
 _SCHEMA = """
 name: "example.proto" package: "tensorflow" syntax: "proto3"
-message_type {
-  name: "Int64List"
+message_type { name: "Int64List"
   field { name: "value" number: 1 type: TYPE_INT64 label: LABEL_REPEATED }
 }
-message_type {
-  name: "Feature"
+message_type { name: "Feature"
   field { name: "int64_list" number: 3 type: TYPE_MESSAGE type_name: ".tensorflow.Int64List" }
 }
-message_type {
-  name: "Features"
-  field {
-    name: "feature" number: 1 label: LABEL_REPEATED
-    type: TYPE_MESSAGE type_name: ".tensorflow.Features.FeatureEntry"
-  }
-  nested_type {
-    name: "FeatureEntry" options { map_entry: true }
+message_type { name: "Features"
+  field { name: "feature" number: 1 label: LABEL_REPEATED
+    type: TYPE_MESSAGE type_name: ".tensorflow.Features.FeatureEntry" }
+  nested_type { name: "FeatureEntry" options { map_entry: true }
     field { name: "key" number: 1 type: TYPE_STRING }
-    field { name: "value" number: 2 type: TYPE_MESSAGE type_name: ".tensorflow.Feature" }
-  }
+    field { name: "value" number: 2 type: TYPE_MESSAGE type_name: ".tensorflow.Feature" } }
 }
-message_type {
-  name: "Example"
+message_type { name: "Example"
   field { name: "features" number: 1 type: TYPE_MESSAGE type_name: ".tensorflow.Features" }
 }
 """

@@ -15,7 +15,6 @@ from t2t_repro.text import vocabulary_size
 from t2t_repro.text.vocabulary_size import VocabularySize
 
 _DEV_MORE, _DEV_TOKENS = 1.15, 1000  # as many tokens more; where dev has as many
-_MANY_RARE = 0.05
 _TOO_MANY = 1.25  # times what the text supports
 
 
@@ -31,31 +30,24 @@ def check(job: Job, everything: bool, report: Callable[[str], None]) -> bool:
         UserError: if it is of another size than asked for, or missing or another than that of files
             that are kept.
     """
-    if not job.problem.has_asked_vocabularies(job.data_dir):
-        if not everything:
-            raise UserError(
-                f"Expected the files in {job.data_dir!r} to be made with the vocabulary that is "
-                "given. Received: files made with another. Give another --data_dir, or --overwrite "
-                "to make them anew."
-            )
-        return True
+    names, folder = job.problem.vocab_files(job.data_dir), pathlib.Path(job.data_dir)
+    asked = job.problem.has_asked_vocabularies(folder)
+    if not everything and not (asked and all((folder / name).exists() for name in names)):
+        raise UserError(
+            f"Expected in {job.data_dir!r} the vocabulary that its files were made with, "
+            f"{' and '.join(names)}. Received: none or another. Put it "
+            "back, give another --data_dir, or make everything again by --overwrite."
+        )
     made, others = _known(job)[1], _others(job)
     given = bool(job.vocabularies) and not job.vocab_size  # else they are extended
     anew = job.overwrite and made is not None and not others and not given
-    for name in job.problem.vocab_files(job.data_dir):
-        if not pathlib.Path(job.data_dir, name).exists():
-            if not everything:
-                raise UserError(
-                    f"Expected the vocabulary {name} in {job.data_dir!r} beside the files made "
-                    "with it. Received: no such file. Put it back, or make everything again by "
-                    "--overwrite."
-                )
-        elif not anew:
+    for name in names if asked and not anew else ():
+        if (folder / name).exists():
             _check_size(job, made)
             kept = job.overwrite and not job.vocabularies
             why = "; others use it, or it was not made here" if kept else ""
             report(f"Using the vocabulary {name} that is in {job.data_dir}{why}.")
-    return anew
+    return anew or not asked
 
 
 def summary_of(job: Job, summary: dict[str, Any]) -> dict[str, Any]:
@@ -74,34 +66,29 @@ def remove(job: Job) -> None:
 
 
 def _warnings(summary: dict[str, Any], made: VocabularySize | None, shared: bool) -> list[str]:
-    """Returns what tells that a vocabulary does not fit, and what to do.
+    """Returns what tells that a vocabulary does not fit dev, and what to do.
 
     Args:
         summary: of the files.
         made: what is known of the vocabulary.
         shared: whether files of other problems have it, so that --overwrite keeps it.
     """
-    size = max(summary["vocab_size"].values())
     train, dev = (summary["splits"].get(split, {}) for split in ("train", "dev"))
-    once = round(sum(train.get("bytes", {}).values()) / train.get(REPEATED, 1))
-    fits = made.supported if made else vocabulary_size.supported(once)
-    too_large, messages = size > _TOO_MANY * fits, []
+    ratios = [(_rate(dev, side) / _rate(train, side), side) for side in SIDES if _rate(train, side)]
+    ratio, side = max(ratios, default=(0, ""))
+    if ratio < _DEV_MORE or dev["tokens"][side] < _DEV_TOKENS:
+        return []
     remedy = "dev differs from the training text, in domain or language, or its sides are swapped"
-    if too_large:
+    once = round(sum(train["bytes"].values()) / train.get(REPEATED, 1))
+    fits = made.supported if made else vocabulary_size.supported(once)
+    if max(summary["vocab_size"].values()) > _TOO_MANY * fits:
         how = "in another --data_dir" if shared else "--overwrite"
         # --overwrite keeps what was not made here.
         remedy = (
             f"take --vocab_size={fits} {how}" if made else f"take a vocabulary of about {fits:,}"
         )
-    ratios = [(_rate(dev, side) / _rate(train, side), side) for side in SIDES if _rate(train, side)]
-    ratio, side = max(ratios, default=(0, ""))
-    if ratio >= _DEV_MORE and dev["tokens"][side] >= _DEV_TOKENS:
-        more = f"the {side} of dev take {ratio:.2f} times the subwords of equally long training"
-        messages.append(f"{more} text: {remedy}.")
-    if made and made.rare >= _MANY_RARE and too_large:
-        rare = f"{made.rare:.0%} of the {size:,} subwords are whole words"
-        messages.append(f"{rare} that occur fewer than five times: {remedy}.")
-    return messages
+    more = f"the {side} of dev take {ratio:.2f} times the subwords of equally long training text"
+    return [f"{more}: {remedy}."]
 
 
 def _rate(split: dict[str, Any], side: str) -> float:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from t2t_repro import registry
 from t2t_repro.data import preset
-from t2t_repro.data.text_size import TextSize
+from t2t_repro.data.preset import TextSize
 from t2t_repro.own_text.request import OwnTextRequest
 from t2t_repro.problem import Problem
 from t2t_repro.progress import duration
@@ -177,7 +177,7 @@ def chosen_set(
         in_time *= costs.get(tried.hparams_set, 1.0) / row.cost
         return min(whole, in_time) if in_time else whole
 
-    chosen = preset.proposed(problem, data_dir, text.train, None, tokens)
+    chosen = preset.proposed(problem, data_dir, text.train, tokens)
     return chosen.beside(request.hparams)
 
 

@@ -119,15 +119,15 @@ class SubwordTextEncoder(TextEncoder):
         pieces: list[str] = []
         for i in ids:
             if i < self.num_reserved_ids:
-                cut += self._match_with_dropout("".join(pieces), rate, draw)
+                cut += self._match("".join(pieces), rate, draw)
                 cut.append(i)
                 pieces.clear()
                 continue
             pieces.append(self._subtokens[i])
             if pieces[-1].endswith("_"):  # the end of a token
-                cut += self._match_with_dropout("".join(pieces), rate, draw)
+                cut += self._match("".join(pieces), rate, draw)
                 pieces.clear()
-        return cut + self._match_with_dropout("".join(pieces), rate, draw)
+        return cut + self._match("".join(pieces), rate, draw)
 
     def store_to_file(
         self, filename: str | os.PathLike[str], add_single_quotes: bool = True
@@ -205,27 +205,13 @@ class SubwordTextEncoder(TextEncoder):
         cache = self._cache
         return [i for token in tokens for i in cache[token]]
 
-    def _match(self, escaped: str) -> list[int]:
-        """Cuts an escaped token into the longest subtokens, from left to right."""
-        ids_of, longest = self._ids, self._longest
-        ids: list[int] = []
-        start, length = 0, len(escaped)
-        while start < length:
-            end = min(length, start + longest.get(escaped[start], 0))
-            while end > start and (subtoken := escaped[start:end]) not in ids_of:
-                end -= 1
-            if end > start:
-                ids.append(ids_of[subtoken])
-                start = end
-            else:
-                # In a file that tensor2tensor did not write, or wrote without quotes, a character
-                # may occur only within longer subtokens. tensor2tensor stops here.
-                ids += self._match(escape_character(escaped[start]))
-                start += 1
-        return ids
+    def _match(
+        self, escaped: str, rate: float = 0, draw: Callable[[], float] = lambda: 1
+    ) -> list[int]:
+        """Cuts an escaped token into the longest subtokens, from left to right.
 
-    def _match_with_dropout(self, escaped: str, rate: float, draw: Callable) -> list[int]:
-        """As `_match`, for `resegment`."""
+        `rate` and `draw` are those of `resegment`.
+        """
         ids_of, longest = self._ids, self._longest
         ids: list[int] = []
         start, length = 0, len(escaped)
@@ -235,7 +221,7 @@ class SubwordTextEncoder(TextEncoder):
             while end > start:
                 if escaped[start:end] in ids_of:
                     taken = taken or end  # by default the longest, as where no single one is there
-                    if end - start == 1 or draw() >= rate:
+                    if not rate or end - start == 1 or draw() >= rate:
                         taken = end
                         break
                 end -= 1
@@ -243,6 +229,8 @@ class SubwordTextEncoder(TextEncoder):
                 ids.append(ids_of[escaped[start:taken]])
                 start = taken
             else:
+                # In a file that tensor2tensor did not write, or wrote without quotes, a character
+                # may occur only within longer subtokens. tensor2tensor stops here.
                 ids += self._match(escape_character(escaped[start]))
                 start += 1
         return ids

@@ -124,13 +124,6 @@ def find_own(folder: str | os.PathLike, problem: str) -> dict[str, str]:
     return there if len(there) == len(SIDES) else {}
 
 
-def are_of_one_size(files: Mapping[str, str]) -> bool:
-    """Whether the user's files {side: path} are two vocabularies with as many symbols."""
-    contents = {pathlib.Path(path).read_bytes(): path for path in files.values()}
-    sizes = {encoder_of(_kind(path), path).vocab_size for path in contents.values()}
-    return len(contents) > len(sizes)
-
-
 def install_own(
     files: Mapping[str, str], to: Mapping[str, str], folder: str | os.PathLike, problem: str
 ) -> None:

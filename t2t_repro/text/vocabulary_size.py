@@ -36,7 +36,6 @@ _KINDS_OF_LITTLE, _GROWTH = 16_000, 0.56
 _LEAST = 500
 _SEEN = 10  # how often a subword must occur at least, where its number is chosen here
 _MORE = 2  # times as many as are wanted are looked at for an extension
-_RARE = 5  # a word that is seen less often is not learned
 _T2T_COUNTS = (1, 1000)  # the minimum counts among which T2T chooses
 
 
@@ -73,7 +72,6 @@ class VocabularySize:
         asked: how many subwords were to be made; None: as many as the text supports.
         made: how many there are.
         supported: how many the text supports.
-        rare: the share of them that are whole words which occur fewer than five times.
         reason: why there are so many, in words.
     """
 
@@ -81,7 +79,6 @@ class VocabularySize:
     asked: int | None
     made: int
     supported: int
-    rare: float
     reason: str
 
     @classmethod
@@ -168,7 +165,7 @@ def build(
         reason = f"{why} asks for {asked:,}; {reason}"
         if encoder.vocab_size < 0.9 * asked:
             reason += "; the text has no more, whole words included"
-    write(path, encoder, asked, fits, counts, reason, named)
+    write(path, encoder, asked, fits, reason, named)
 
 
 def write(
@@ -176,7 +173,6 @@ def write(
     encoder: SubwordTextEncoder,
     asked: int | None,
     fits: int,
-    counts: Mapping[str, int],
     reason: str,
     named: bool = False,
 ) -> None:
@@ -187,7 +183,6 @@ def write(
         encoder: the vocabulary.
         asked: as `VocabularySize`'s; the next, too.
         fits: how many subwords the text supports.
-        counts: the tokens of the text and how often each occurs.
         reason: as `VocabularySize`'s.
         named: whether SIZE stays as it is; else it becomes the number of subwords.
     """
@@ -197,8 +192,6 @@ def write(
             _beside(other).unlink(missing_ok=True)
         stem, _, kind = path.name.rsplit(".", 2)
         path = path.with_name(f"{stem}.{encoder.vocab_size}.{kind}")
-    words = (s[:-1] for s in encoder.all_subtoken_strings if len(s) > 2 and s.endswith("_"))
-    rare = sum(1 <= counts.get(word, 0) < _RARE for word in words)
     whole = path.with_name(path.name + INCOMPLETE)
     encoder.store_to_file(whole)
     known = VocabularySize(
@@ -206,7 +199,6 @@ def write(
         asked=asked,
         made=encoder.vocab_size,
         supported=fits,
-        rare=round(rare / encoder.vocab_size, 4),
         reason=reason,
     )
     write_text_atomic(_beside(path), json.dumps(dataclasses.asdict(known), indent=1) + "\n")
@@ -288,7 +280,7 @@ def build_extended(
     after = extended(before, size, counts, max_subtoken_length)
     new = after.vocab_size - before.vocab_size
     reason = f"{before.vocab_size:,} are those of {old}, {new:,} are new"
-    write(path, after, size, after.vocab_size, counts, reason)
+    write(path, after, size, after.vocab_size, reason)
 
 
 def is_extended(path: pathlib.Path, old: pathlib.Path, size: int) -> bool:

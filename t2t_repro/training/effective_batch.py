@@ -83,8 +83,8 @@ def data_of(request: TrainRequest) -> DataNeeds:
     problem, data_dir, job = request.problem, request.config.data_dir, request.job
     if job is None:
         tfrecord.find_shards(problem, Split.TRAIN, data_dir)
-        return needs.of(problem, data_dir, None)
-    return needs.of(problem, data_dir, job.tmp_dir)
+        return needs.requirements(problem, data_dir, None)
+    return needs.requirements(problem, data_dir, job.tmp_dir)
 
 
 def real_tokens(request: TrainRequest, data: DataNeeds) -> tuple[float, float]:

@@ -26,7 +26,7 @@ def test_the_users_line_on_two_cores_stops_with_one_suggestion(on, refused):
     assert not begun and not pathlib.Path("t2t_runs").exists()
     assert said.out.startswith("transformer_big on translate_ende_wmt14:\n")
     for part in (
-        "4 downloads into /tmp/t2t_datagen, 1.7 GB (training-parallel-europarl",
+        "training-parallel-europarl",
         "about 214,208,512 parameters, vocabulary of about 37,000",
         "2,048 tokens x 1 CPU = 2,048 an update; of it 1,659 source and 1,659",
         "25,000",

@@ -1,10 +1,15 @@
-"""Which hparam set suits a text."""
+"""How much text there is, and which hparam set suits it."""
+
+import gzip
+import pathlib
 
 import pytest
 
 from t2t_repro import registry
 from t2t_repro.data import preset
-from t2t_repro.data.text_size import TextSize
+from t2t_repro.data.generate import generate_data
+from t2t_repro.data.job import Job
+from t2t_repro.data.preset import TextSize
 from t2t_repro.text import SubwordTextEncoder
 from t2t_repro.training import learning_rate
 
@@ -14,52 +19,40 @@ from t2t_repro.training import learning_rate
     [(5, "0.1"), (25, "0.2"), (60, ""), (0, "0.1")],  # 3, 14 and 34 passes
 )
 def test_few_passes_over_the_text_want_less_dropout(millions, dropout):
-    found = preset.preset(
-        TextSize(90_000, 13_300_000), False, True, True, lambda row: millions * 1e6
-    )
+    text = TextSize(90_000, 13_300_000)
+    found = preset.preset(text, False, preset.BIDIRECTIONAL, lambda row: millions * 1e6)
     assert found.hparams == f"layer_prepostprocess_dropout={dropout}" * bool(dropout)
     assert found.beside("layer_prepostprocess_dropout=0.4").hparams == ""
     assert found.beside("num_heads=2") == found
 
 
+NAME = "text2text_tmpdir"
 SHORT = "learning_rate_warmup_steps=18,learning_rate=0.024002"
 
 
 @pytest.mark.parametrize(
-    "pairs, size, gpu, subwords, shared, chosen",
+    "pairs, size, gpu, millions, chosen",
     [
-        (20_000, 1_500_000, True, True, True, "bidirectional"),
-        (10_000, 1_500_000, True, True, False, "regularized"),
-        (10_000, 1_500_000, False, False, True, "small"),
-        (7_000, 1_500_001, False, True, True, "cooldown"),
-        (100_000, 2e7, True, False, False, "cooldown"),
-        (100_001, 2e7, False, True, True, "medium"),
-        (1_000_000, 2e8, True, False, False, "medium"),
-        (1_000_001, 2e8, False, True, True, "medium"),
-        (1_000_001, 2e8, True, True, True, "large"),
+        (20_000, 1_500_000, True, None, "regularized"),
+        (7_000, 1_500_001, False, None, "cooldown"),
+        (100_000, 2e7, True, None, "cooldown"),
+        (100_001, 2e7, False, None, "medium"),
+        (1_000_000, 2e8, True, None, "medium"),
+        (1_000_001, 2e8, False, None, "medium"),
+        (1_000_001, 2e8, True, None, "large"),
+        (170_000, 17e6, False, 59, "cooldown"),
+        (170_000, 17e6, False, 61, "medium"),
+        (2_000_000, 2e8, True, 61, "medium"),
+        (2_000_000, 2e8, True, 151, "large"),
+        (20_000, 2e6, False, 1, "cooldown"),
     ],
 )
-def test_text_device_and_vocabularies_decide(pairs, size, gpu, subwords, shared, chosen):
-    found = preset.preset(TextSize(pairs, size), gpu, subwords, shared)
+def test_text_device_and_time_decide(pairs, size, gpu, millions, chosen):
+    tokens = [lambda row: millions * 1e6] if millions else []
+    found = preset.preset(TextSize(pairs, size), gpu, preset.REGULARIZED, *tokens)
     assert found.hparams_set == f"transformer_own_text_{chosen}"
     assert registry.get_hparams(found.hparams_set).train_steps >= 10_000
     assert f"{pairs:,} pairs" in found.reason
-
-
-@pytest.mark.parametrize(
-    "pairs, gpu, millions, chosen",
-    [
-        (170_000, False, 59, "cooldown"),
-        (170_000, False, 61, "medium"),
-        (2_000_000, True, 61, "medium"),
-        (2_000_000, True, 151, "large"),
-        (20_000, False, 1, "cooldown"),
-    ],
-)
-def test_the_time_decides_too(pairs, gpu, millions, chosen):
-    text = TextSize(pairs, 100 * pairs)
-    found = preset.preset(text, gpu, True, True, lambda row: millions * 1e6)
-    assert found.hparams_set == f"transformer_own_text_{chosen}"
 
 
 @pytest.mark.parametrize("set_", [row.hparams_set for row in preset.ROWS])
@@ -121,27 +114,23 @@ def test_what_begins_or_ends_a_training_keeps_its_share(chosen, asked, steps, ch
 
 
 @pytest.mark.parametrize(
-    "names, cut, one",
+    "name, names, little",
     [
-        ([], True, True),  # the problem's own will be subwords
-        (["model"], False, True),
-        (["inputs.model", "targets.model"], False, False),
-        (["inputs.model", "targets.subwords"], True, False),
+        ("text2text_tmpdir", [], preset.BIDIRECTIONAL),  # the problem's own will be subwords
+        ("text2text_tmpdir_rev", [], preset.BIDIRECTIONAL),
+        ("text2text_tmpdir", ["model"], preset.SMALL),
+        ("text2text_tmpdir", ["inputs.model", "targets.model"], preset.SMALL),
+        ("text2text_tmpdir_rev", ["inputs.model", "targets.subwords"], preset.REGULARIZED),
+        ("text2text_tmpdir_tokens", [], preset.SMALL),
+        ("text2text_tmpdir_packed", [], preset.SMALL),
+        ("text2text_tmpdir_distill", [], preset.REGULARIZED),  # a teacher's are not turned round
+        ("text2text_tmpdir_distill_rev", [], preset.REGULARIZED),
     ],
 )
-def test_words_are_cut_where_a_side_has_subwords(names, cut, one, tmp_path):
-    for name in names:
-        (tmp_path / f"vocab.text2text_tmpdir.{name}").touch()
-    for name in ("text2text_tmpdir", "text2text_tmpdir_rev"):
-        problem = registry.get_problem(name)
-        assert preset.has_subwords(problem, tmp_path) == cut
-        assert preset.has_one_vocabulary(problem, tmp_path) == one
-    assert not preset.has_subwords(registry.get_problem("text2text_tmpdir_tokens"), tmp_path)
-
-
-@pytest.mark.parametrize("name", ["text2text_tmpdir_distill", "text2text_tmpdir_distill_rev"])
-def test_what_a_teacher_wrote_is_not_turned_round(name, tmp_path):
-    assert not preset.has_one_vocabulary(registry.get_problem(name), tmp_path)
+def test_little_text_is_cut_and_turned_round_where_it_can_be(name, names, little, tmp_path):
+    for each in names:
+        (tmp_path / f"vocab.text2text_tmpdir.{each}").touch()
+    assert preset.for_little_text(registry.get_problem(name), tmp_path) == little
 
 
 def two_vocabularies(folder, *sizes):
@@ -156,18 +145,75 @@ def two_vocabularies(folder, *sizes):
 
 @pytest.mark.parametrize("sizes, apart", [((5, 5), True), ((5, 6), False)])
 def test_two_vocabularies_of_one_size_get_a_table_each(sizes, apart, tmp_path):
-    problem, change = (
-        registry.get_problem("text2text_tmpdir"),
-        "shared_embedding_and_softmax_weights",
-    )
-    paths = two_vocabularies(tmp_path, *sizes)
-    for files in (None, paths):
-        found = preset.proposed(problem, tmp_path, TextSize(300, 9000), files)
-        assert found.hparams == f"{change}=False" * apart
-        assert found.flags() == f"--hparams_set={found.hparams_set}" + (
-            f" --hparams={change}=False" * apart
-        )
-        registry.get_hparams(found.hparams_set, found.hparams)
-        assert found.beside(f"{change}=True").hparams == ""
-        assert found.beside("num_heads=2") == found
-    assert not preset.of_separate_tables(problem, tmp_path, dict.fromkeys(paths, paths["inputs"]))
+    problem, change = registry.get_problem(NAME), "shared_embedding_and_softmax_weights"
+    two_vocabularies(tmp_path, *sizes)
+    found = preset.proposed(problem, tmp_path, TextSize(300, 9000))
+    assert found.hparams == f"{change}=False" * apart
+    flags = [f"--hparams_set={found.hparams_set}", *[f"--hparams={change}=False"] * apart]
+    assert found.flags() == " ".join(flags)
+    registry.get_hparams(found.hparams_set, found.hparams)
+    assert found.beside(f"{change}=True").hparams == ""
+    assert found.beside("num_heads=2") == found
+
+
+def write(folder, name, lines):
+    (folder / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "weights, times, once",
+    [("10", 10, 80), ("10,0.5", 8.4, 95), ("1,1", 1, 115), ("0.5,1", 1, 75)],
+)
+def test_what_is_repeated_counts_once(tmp_path, weights, times, once):
+    given = {"train_source": [], "train_target": [], "dev_source": ["ds"], "dev_target": ["dt"]}
+    for name in ("ds", "dt"):
+        write(tmp_path, name, [f"of {name}"])
+    for number, _ in enumerate(weights.split(",")):
+        write(tmp_path, f"s{number}", [f"line {n} of {number}" for n in range(10, 90 >> number)])
+        write(tmp_path, f"t{number}", [f"the line {n}" for n in range(10, 90 >> number)])
+        given["train_source"].append(f"s{number}")
+        given["train_target"].append(f"t{number}")
+    options = {key: ",".join(str(tmp_path / n) for n in names) for key, names in given.items()}
+    options |= {"train_weights": weights}
+    raw, data = str(tmp_path / "raw"), str(tmp_path / "data")
+    problem = registry.get_problem(NAME)
+    summary = generate_data(Job(problem, data, raw, options=options))
+    assert summary["splits"]["train"].get("repeated", 1) == pytest.approx(times, rel=0.1)
+    text = preset.text_of(problem, str(tmp_path / "no"), raw)
+    made = preset.text_of(problem, data, "")
+    assert made == pytest.approx(text, rel=0.1) and made.pairs == pytest.approx(once, rel=0.1)
+
+
+def test_the_problems_own_files_and_what_was_made_of_them(tmp_path):
+    for side, line in (("inputs", "abc"), ("targets", "ä and more")):
+        write(tmp_path, f"{side}.train.txt", [f"{line}{n} " for n in range(7)])
+        write(tmp_path, f"{side}.eval.txt", [line])
+    packed = tmp_path / "inputs.train.txt"
+    (tmp_path / f"{packed.name}.gz").write_bytes(gzip.compress(packed.read_bytes()))
+    packed.unlink()
+    asked = (registry.get_problem(f"{NAME}_rev"), str(tmp_path / "data"), str(tmp_path))
+    before = preset.text_of(*asked)
+    assert before == TextSize(7, 7 * (4 + 12))
+    generate_data(Job(registry.get_problem(NAME), str(tmp_path / "data"), str(tmp_path)))
+    (tmp_path / "targets.train.txt").unlink()
+    assert preset.text_of(*asked) == before
+    (tmp_path / "data" / f"datagen.{NAME}.json").unlink()  # as of tensor2tensor's data
+    assert preset.text_of(*asked) is None
+
+
+def test_of_three_files_of_distillation_two_sides_are_counted(tmp_path):
+    problem = registry.get_problem(f"{NAME}_distill")
+    for name in problem.FILES:
+        path = pathlib.Path(problem.distilled_path(str(tmp_path), "train") + name)
+        path.parent.mkdir(exist_ok=True)
+        write(path.parent, path.name, ["four"] * 5)
+    assert preset.text_of(problem, str(tmp_path), str(tmp_path)) == TextSize(5, 40)
+
+
+@pytest.mark.parametrize("pairs, found", [(11, (11, 11 * 135)), (None, None), (0, (0, 0))])
+def test_where_the_length_is_not_known_it_is_that_of_captions(pairs, found, tmp_path, monkeypatch):
+    problem = registry.get_problem(NAME)
+    monkeypatch.setattr(type(problem), "num_samples", lambda self, folder, split: pairs)
+    monkeypatch.setattr(type(problem), "raw_text_files", lambda self, folder, split: [])
+    assert preset.text_of(problem, str(tmp_path), "raw") == found
+    assert TextSize.of({"splits": {"train": {"examples": 11}}}) == (11, 11 * 135)

@@ -118,37 +118,28 @@ def messages(folder, *args, **what):
 
 
 def test_dev_text_of_rare_words_is_a_warning_with_the_size_to_take(tmp_path):
-    (first, second) = messages(tmp_path, vocab_size=2**15)
-    size = re.search(r"--vocab_size=(\d+) --overwrite", first)[1]
-    assert f"--vocab_size={size} --overwrite" in second and int(size) < 1500
-    # Others need it.
-    assert f"--vocab_size={size} in another --data_dir" in messages(tmp_path, Sharing())[0]
+    (warning,) = messages(tmp_path, vocab_size=2**15)
+    size = int(re.search(r"--vocab_size=(\d+) --overwrite", warning)[1])
+    assert size < 1500
+    (shared,) = messages(tmp_path, Sharing())  # others need it
+    assert f"--vocab_size={size} " in shared and "--data_dir" in shared
     (tmp_path / "datagen.sharing.json").unlink()
-    assert messages(tmp_path, vocab_size=int(size), overwrite=True) == []
+    vocabulary(tmp_path).with_suffix(".subwords.json").rename(tmp_path / "known")
+    (by_hand,) = messages(tmp_path, overwrite=True)  # it was not made here, as far as is known
+    assert "--" not in by_hand
+    (tmp_path / "known").rename(vocabulary(tmp_path).with_suffix(".subwords.json"))
+    assert messages(tmp_path, vocab_size=size, overwrite=True) == []
 
 
-def test_dev_text_of_another_kind_is_another_warning(tmp_path):
-    other = Toy()
+def test_dev_text_of_another_kind_is_another_warning(tmp_path, monkeypatch):
+    other, sizes = Toy(), []
     other.letters = {**Toy.letters, Split.EVAL: "äöüßéèê"}
     (warning,) = messages(tmp_path, other, vocab_size=300)
     assert "dev" in warning and "--" not in warning
-
-
-def test_a_vocabulary_that_was_not_made_here_is_to_be_replaced_by_hand(tmp_path):
-    run(tmp_path, vocab_size=2**15)
+    # Text that weights repeat supports no more of one that was not made here.
     vocabulary(tmp_path).with_suffix(".subwords.json").unlink()
-    (warning,) = messages(tmp_path, overwrite=True)
-    assert "--" not in warning
-
-
-def test_text_that_weights_repeat_supports_no_more_of_one_that_was_not_made_here(
-    tmp_path, monkeypatch
-):
-    run(tmp_path)
-    vocabulary(tmp_path).with_suffix(".subwords.json").unlink()
-    sizes = []
     monkeypatch.setattr(vocabularies.vocabulary_size, "supported", lambda n: sizes.append(n) or n)
     for times in (1.0, 4.0):
         monkeypatch.setattr(raw_record, "repeated", lambda paths, times=times: times)
-        run(tmp_path, overwrite=True)
+        run(tmp_path, other, overwrite=True)
     assert sizes[0] == pytest.approx(4 * sizes[1], abs=4)

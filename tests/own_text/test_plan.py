@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from t2t_repro.data.text_size import TextSize
+from t2t_repro.data.preset import TextSize
 from t2t_repro.errors import UserError
 from t2t_repro.own_text import plan
 from tests.own_text.conftest import SECONDS, plan_of, run
@@ -17,7 +17,7 @@ def test_a_summary(tmp_path):
     path = tmp_path / "datagen.json"
     splits = {"train": {"examples": 7}, "dev": {"examples": 3}}
     path.write_text(json.dumps({"splits": splits, "vocab_size": {"targets": 11}}))
-    assert plan.Text.of(path) == plan.Text(train=TextSize.like_captions(7), dev=3, subwords=11)
+    assert plan.Text.of(path) == plan.Text(train=TextSize.once(7, 0), dev=3, subwords=11)
 
 
 def test_a_training_that_is_lost_begins_by_the_new_plan(programs, request_of, tmp_path):
