@@ -271,7 +271,7 @@ def _check_members(cls: type) -> None:
         for name in sorted(vars(base).keys() & _UNREAD_MEMBERS):
             raise UserError(
                 f"problem {cls.__name__}: t2t_repro never calls {name}, which {base.__name__} "
-                "defines. Take it out; docs/from-tensor2tensor.md says what is called."
+                "defines. Take it out; docs/tensor2tensor.md says what is called."
             )
         for name in sorted(vars(base).keys() & _FIXED_PROPERTIES.keys()):
             if (value := getattr(cls(), name)) != _FIXED_PROPERTIES[name]:
