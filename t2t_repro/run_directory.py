@@ -161,7 +161,7 @@ class RunDirectory:
 
     def newest_step(self) -> int:
         """Returns the step of the newest checkpoint by its name; 0: there is none."""
-        names = (path.name.removeprefix("ckpt-") for path in self.checkpoints_dir.glob("ckpt-*"))
+        names = (path.name[len("ckpt-") :] for path in self.checkpoints_dir.glob("ckpt-*"))
         return max((int(name) for name in names if name.isdigit()), default=0)
 
     def is_continued_by(self, other: "RunDirectory") -> bool:
@@ -184,12 +184,13 @@ class RunDirectory:
                     f"{self.path} was begun with another configuration: {'; '.join(differs)}. "
                     "Give the same flags to continue it, or another --output_dir for a new run."
                 )
-            return
-        strange = of_tensor2tensor(self.path)
-        if not strange and any(self.checkpoints_dir.glob("ckpt-*")):
-            strange = f"{self.path}, which has checkpoints and no run.json."
-        if strange:
+        elif strange := of_tensor2tensor(self.path):
             raise UserError(f"Expected a new --output_dir, or a run. Received: {strange}")
+        elif self.newest_step():
+            raise UserError(
+                f"Expected a new --output_dir, or a run. Received: {self.path}, which has "
+                "checkpoints and no run.json."
+            )
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
@@ -304,14 +305,14 @@ def of_tensor2tensor(path: pathlib.Path) -> str:
 
 
 def _differences(before: RunConfig, now: RunConfig) -> list[str]:
-    old = {**dataclasses.asdict(before.hparams), "problem": before.problem}
-    new = {**dataclasses.asdict(now.hparams), "problem": now.problem}
-    for name in ("random_seed", "xla_compile"):
-        old[name], new[name] = getattr(before, name), getattr(now, name)
-    # A longer run continues a shorter one, unless its steps depend on where it ends.
-    if not now.hparams.reads_train_steps:
-        del old["train_steps"], new["train_steps"]
     names = dataclasses.asdict(now.hparams)
-    for name in before.hparams.unread(names).keys() & now.hparams.unread(names).keys() & old.keys():
-        del old[name], new[name]  # such as the steps of a decay that neither schedule has
+    # Such as the steps of a decay that neither schedule has.
+    left_out = before.hparams.unread(names).keys() & now.hparams.unread(names).keys()
+    # A longer run continues a shorter one, unless its steps depend on where it ends.
+    left_out |= {"train_steps"} if not now.hparams.reads_train_steps else set()
+    old, new = (
+        {name: value for name, value in vars(config.hparams).items() if name not in left_out}
+        | {name: getattr(config, name) for name in ("problem", "random_seed", "xla_compile")}
+        for config in (before, now)
+    )
     return changes(old, new)

@@ -23,9 +23,8 @@ from t2t_repro.problem import OutputType, Problem
 from t2t_repro.run_directory import TUNED, RunConfig, RunDirectory
 from t2t_repro.training import state
 
-
-def _silent(text: str) -> None:
-    pass
+Say = Callable[[str], None]
+_silent: Say = lambda text: None  # noqa: E731
 
 
 def trained_run(
@@ -51,24 +50,21 @@ def trained_run(
         UserError: if there is no run, or something that was named contradicts it.
     """
     if not output_dir:
-        raise UserError(
-            "Expected --output_dir, the directory of a trained run. Received: none. Give the "
-            "--output_dir of t2t-trainer."
-        )
+        raise UserError("Expected --output_dir, the directory of a trained run. Received: none.")
     directory = RunDirectory(output_dir)
     config = directory.config()
-    named = {"problem": problem, "hparams_set": hparams_set, "model": model}
-    for name, value in named.items():
-        there = getattr(config.hparams if name == "model" else config, name)
-        if value and value != there:
-            raise UserError(
-                f"Expected --{name}={there}, with which {directory.path} was made. Received: "
-                f"{value!r}. Leave the flag out, or give another run."
-            )
+    there = {"problem": config.problem, "hparams_set": config.hparams_set}
+    there["model"] = config.hparams.model
+    given = {"problem": problem, "hparams_set": hparams_set, "model": model}
+    wrong = {name: given[name] for name in there if given[name] not in (None, "", there[name])}
     if hparams and config.hparams.override(hparams) != config.hparams:
+        wrong["hparams"] = hparams
+    if wrong:
+        said = " ".join(f"--{name}={value}" for name, value in there.items())
+        received = " ".join(f"--{name}={value}" for name, value in wrong.items())
         raise UserError(
-            f"Expected no --hparams but those with which {directory.path} was made. Received: "
-            f"{hparams!r}. Leave the flag out: the run's hparams.json is used."
+            f"Expected {said} and the hparams with which {directory.path} was made. Received: "
+            f"{received}. Leave it out, or give another run."
         )
     return TrainedRun(directory, config, problem_of(config), data_dir)
 
@@ -174,9 +170,7 @@ class TrainedRun:
         """How the run decodes best, as t2t-avg-all --tune has found it; None: it has not."""
         return tune.read(self.path)
 
-    def decode_settings(
-        self, text: str | None = "", *, say: Callable[[str], None] = _silent
-    ) -> DecodeHParams:
+    def decode_settings(self, text: str | None = "", *, say: Say = _silent) -> DecodeHParams:
         """Returns how to decode: what `text` says, then what was chosen, then the problem's own.
 
         Args:
@@ -249,7 +243,7 @@ class TrainedRun:
         checkpoint: str | os.PathLike | None = None,
         *,
         with_weights: bool = False,
-        say: Callable[[str], None] = _silent,
+        say: Say = _silent,
     ) -> Any:
         """Returns the trained model.
 
@@ -274,7 +268,7 @@ class TrainedRun:
         checkpoint: str | os.PathLike | None = None,
         *,
         with_weights: bool = False,
-        say: Callable[[str], None] = _silent,
+        say: Say = _silent,
     ) -> Any:
         """Returns the trained model, or an `Ensemble` of it and those of other runs.
 
@@ -287,17 +281,22 @@ class TrainedRun:
         Raises:
             UserError: if another run is of another problem, or its vocabulary is another.
         """
+        mine, problem = [file.read_bytes() for file in self.vocabulary_files], self.config.problem
         for other in others:
-            self.check_decodes_with(other)
-        first = self.model(checkpoint, with_weights=with_weights, say=say)
+            same = other.config.problem == problem
+            if not same or mine != [file.read_bytes() for file in other.vocabulary_files]:
+                raise UserError(
+                    f"Expected runs of {problem} with the same vocabulary in "
+                    f"--ensemble. Received: {other.path}, of {other.config.problem}."
+                )
+        models = [self.model(checkpoint, with_weights=with_weights, say=say)]
+        for other in others:
+            models.append(other.on(self.devices).model(with_weights=with_weights, say=say))
         if not others:
-            return first
+            return models[0]
         from t2t_repro.decoding.ensemble import Ensemble
 
-        others = [other.on(self.devices) for other in others]
-        return Ensemble(
-            [first, *(other.model(with_weights=with_weights, say=say) for other in others)]
-        )
+        return Ensemble(models)
 
     def translator(
         self,
@@ -340,23 +339,6 @@ class TrainedRun:
         name = self.problem.lexicon_filename
         lexicon = name and os.path.join(self.vocabulary_dir, name)
         return tree_constraint(self.encoders["targets"], lexicon)
-
-    def check_decodes_with(self, other: "TrainedRun") -> None:
-        """Refuses a run that cannot decode together with this one.
-
-        Raises:
-            UserError: if it is of another problem, or its vocabulary is another.
-        """
-
-        def vocabulary(run: TrainedRun) -> list[bytes]:
-            return [file.read_bytes() for file in run.vocabulary_files]
-
-        one_problem = other.config.problem == self.config.problem
-        if not one_problem or vocabulary(other) != vocabulary(self):
-            raise UserError(
-                f"Expected runs of {self.config.problem} with the same vocabulary in --ensemble. "
-                f"Received: {other.path}, of {other.config.problem}. Leave it out."
-            )
 
 
 def load(
