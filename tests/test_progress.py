@@ -1,41 +1,26 @@
 import contextlib
 import io
-import re
 
 import pytest
 
 from t2t_repro import progress
 
 
-@pytest.fixture(params=[False, True], ids=["elsewhere", "terminal"])
-def stderr(request, monkeypatch):
-    made = io.StringIO()
-    made.isatty = lambda: request.param
+@pytest.mark.parametrize("terminal", [False, True])
+def test_items_are_counted_and_a_report_may_lie_within_another(monkeypatch, terminal):
+    stderr, letters = io.StringIO(), []
+    stderr.isatty = lambda: terminal
     monkeypatch.setenv("COLUMNS", "120")
     monkeypatch.setattr(progress, "_REFRESH", 0)
-    return made
-
-
-def test_items_are_counted_and_a_report_may_lie_within_another(stderr):
-    letters = []
     with contextlib.redirect_stderr(stderr):
         for letter in progress.track(iter("abc"), "letters", unit="letters"):
             with progress.report("within", 7, "parts") as advance:
                 advance(5, note=f"next: {letter}")
             letters.append(letter)
-    assert letters == list("abc")
     said = stderr.getvalue()
-    assert len(re.findall(r"within: 5 parts in 0\.\d s, [\d,.]+ a second\n", said)) == 3
-    assert re.search(r"letters: 3 letters in 0\.\d s, [\d,.]+ a second\n$", said)
+    assert letters == list("abc") and said.count("within: 5 parts in 0.") == 3
     for shown in ("5 of 7 parts", "next: a", "1 letters"):
-        assert (shown in said) == stderr.isatty()
-
-
-def test_work_that_fails_says_nothing_at_its_end(stderr):
-    with contextlib.redirect_stderr(stderr), pytest.raises(KeyError):
-        with progress.report("Reading FILE", unit="lines"):
-            raise KeyError
-    assert "lines in" not in stderr.getvalue()
+        assert (shown in said) == terminal
 
 
 def test_the_line_goes_where_it_is_wanted(monkeypatch):
@@ -52,7 +37,6 @@ def test_the_line_goes_where_it_is_wanted(monkeypatch):
     [
         ("a", 3000, "lines", "", "a: 40%, 1,200 of 3,000 lines, 9.4 a second, 3m 12s"),
         ("cells", 4_000, "", "depth 3", "cells: 30%, 4m 59s"),
-        ("Reading FILE", None, "lines", "FILE2", "Reading FILE: 1,200 lines, 9.4 a second"),
     ],
 )
 def test_where_there_is_no_terminal_a_line_every_minute(
@@ -70,7 +54,6 @@ def test_where_there_is_no_terminal_a_line_every_minute(
 @pytest.mark.parametrize(
     "seconds, text, took",
     [
-        (0.4, "0s", "0.4 s"),
         (59.6, "1m 00s", "59.6 s"),
         (187, "3m 07s", "3m 07s"),
         (7501, "2h 05m", "2h 05m"),

@@ -8,8 +8,6 @@ import io
 import tokenize
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[1]
 BUDGETS = {
     "benchmarks": 1665,
@@ -71,16 +69,3 @@ def sizes() -> dict[str, int]:
 def test_each_folder_is_within_its_budget():
     found = sizes()
     assert {name: size for name, size in found.items() if size > BUDGETS.get(name, 0)} == {}
-
-
-@pytest.mark.parametrize(
-    "text, lines",
-    [
-        ('"""Doc\nof two."""\n\n# comment\na = 1  # one\n', 1),
-        ('def f():\n    """Doc."""\n    return """a\nb"""\n', 3),
-        ("a = (\n    1,\n    # no\n    2,\n)\n", 4),
-        ("", 0),
-    ],
-)
-def test_a_code_line_holds_more_than_a_comment_or_docstring(text, lines):
-    assert code_lines(text) == lines
