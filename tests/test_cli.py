@@ -42,14 +42,6 @@ def test_flags_reach_main_and_nothing_is_global(monkeypatch):
     assert "steps" not in flags.FLAGS
 
 
-def test_help_lists_flags_with_defaults(capsys):
-    assert run("--help") == 0
-    text = capsys.readouterr().out
-    assert text.startswith("What it does.")
-    assert "--steps=INT\n      How many. (default: 3)" in text
-    assert "--[no]fast" in text
-
-
 @pytest.mark.parametrize(
     "argv, name",
     [
@@ -59,9 +51,8 @@ def test_help_lists_flags_with_defaults(capsys):
         *((["--steps"], "steps"), (["five"], "five"), (["--data_dir="], "--data_dir")),
         (["--source=a", "--source", "b"], "--source"),
         *((["--use_tpu"], "--use_tpu"), (["--noautotune_maximize"], "--autotune_maximize")),
+        *((["--xla_compile"], "t2t-trainer"), (["--decode_to_file=out"], "t2t-decoder")),
         (["--eval_timeout_mins", "9"], "--eval_timeout_mins"),
-        (["--export_as_tfhub"], "--export_as_tfhub"),
-        *((["--job-dir=gs://mine"], "--job-dir"), (["--decode_to_file=out"], "t2t-decoder")),
     ],
 )
 def test_bad_flags_are_one_line_that_names_them(argv, name, capsys):
@@ -74,24 +65,15 @@ def test_bad_flags_are_one_line_that_names_them(argv, name, capsys):
 @pytest.mark.parametrize(
     "argv",
     [
-        ["--nouse_tpu"],
-        ["--model=transformer"],
+        ["--nouse_tpu", "--model=transformer", "--keep_timestamp=False"],
         ["--ps_gpu", "0"],
-        ["--decode_hparams=", "--decode_from_file=", "--decode_to_file=", "--decode_reference="],
-        ["--nodecode_in_memory", "--keep_timestamp=False"],
-        ["--tmp_dir=raw", "--decoder_command=any"],
+        ["--decode_hparams=", "--tmp_dir=raw"],
     ],
 )
 def test_t2t_flags_at_rest_are_accepted_with_a_warning(argv, capsys):
     assert run(*argv, "--steps=4") == 0
     warnings = capsys.readouterr().err.count("has no effect")
     assert warnings == sum(arg.startswith("-") for arg in argv)
-
-
-@pytest.mark.parametrize("flag", ["--xla_compile", "--xla_jit_level=1"])
-def test_xla_is_left_to_the_trainer(flag, capsys):
-    assert run(flag, "--steps=4") == 2
-    assert "t2t-trainer" in capsys.readouterr().err
 
 
 def test_a_run_says_what_it_is_and_t2ts_flags_may_say_it_too():
@@ -105,44 +87,30 @@ def test_a_run_says_what_it_is_and_t2ts_flags_may_say_it_too():
 
 
 @pytest.mark.parametrize(
-    "error, name",
+    "error, code, name",
     [
-        (UserError("Fix\nthis."), "this."),
-        (FileNotFoundError(2, "No such file or directory", "x.txt"), "x.txt"),
-        (OSError("plain"), "plain"),
+        (UserError("Fix\nthis."), 2, "this."),
+        (FileNotFoundError(2, "No such file or directory", "x.txt"), 2, "x.txt"),
+        (OSError("plain"), 2, "plain"),
+        (RuntimeError("RESOURCE: No space left"), 2, "left"),  # TensorFlow's
+        (Interrupted(15), 143, "SIGTERM"),
     ],
 )
-def test_errors_become_one_line(error, name, capsys):
+def test_errors_become_one_line_and_an_exit_code(error, code, name, capsys):
     def main(args):
         raise error
 
-    assert run(main=main) == 2
+    assert run(main=main) == code
     said = capsys.readouterr().err
     assert name in said and said.count("\n") == 1
 
 
-def test_a_signal(capsys):
-    def main(args):
-        raise Interrupted(15)
-
-    assert run(main=main) == 143
-    assert capsys.readouterr().err.count("\n") == 1
-
-
-def test_a_module_that_is_run_runs_its_program(monkeypatch, capsys):
+def test_a_module_that_is_run_runs_its_program(monkeypatch):
     monkeypatch.setattr("sys.argv", ["t2t-test", "5"])
     seen = []
-    made = [
+    for module in ("t2t_repro.bin.test", "__main__"):
         cli.program(module, "t2t-test", "Doc.", define_flags, seen.append, positional="steps")
-        for module in ("t2t_repro.bin.test", "__main__")
-    ]
     assert [args.steps for args in seen] == [5]
-    made[0]()
-    assert len(seen) == 2
-    monkeypatch.setattr("sys.argv", ["t2t-test", "5", "6"])
-    with pytest.raises(SystemExit):
-        made[1]()
-    assert "'6'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("argv", (["5", "--fast"], ["--fast", "5"], ["--fast", "--", "5"]))
@@ -150,13 +118,10 @@ def test_what_may_stand_alone_may_stand_anywhere(argv, capsys):
     seen = []
     cli.run("t2t-test", "Doc.", define_flags, seen.append, argv, positional="steps")
     assert [(args.steps, args.fast) for args in seen] == [(5, True)]
-    for given in ([*argv, "--steps=6"], [*argv, "6"]):
+    for given in ([*argv, "--steps=6"], [*argv, "6"], ["five"]):
         with pytest.raises(SystemExit):
             cli.run("t2t-test", "Doc.", define_flags, seen.append, given, positional="steps")
         assert capsys.readouterr().err.count("\n") == 1
-    with pytest.raises(SystemExit):
-        cli.run("t2t-test", "Doc.", define_flags, seen.append, ["five"], positional="steps")
-    assert "--steps" in capsys.readouterr().err
     assert len(seen) == 1
 
 
