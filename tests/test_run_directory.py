@@ -46,12 +46,9 @@ def test_round_trip(tmp_path):
 def test_a_contradiction_lists_what_differs(tmp_path):
     run = RunDirectory(tmp_path)
     run.begin(CONFIG, ["x"], [])
-    hparams = dataclasses.replace(CONFIG.hparams, num_heads=8, filter_size=9)
-    other = dataclasses.replace(CONFIG, hparams=hparams, random_seed=4)
-    with pytest.raises(UserError) as caught:
+    other = dataclasses.replace(CONFIG, hparams=HParams(num_heads=8), random_seed=4)
+    with pytest.raises(UserError, match="num_heads.*random_seed"):
         run.begin(other, ["x"], [])
-    for name in ("num_heads", "filter_size", "random_seed"):
-        assert name in str(caught.value)
     assert run.config().hparams.num_heads == 4
 
 
@@ -63,33 +60,21 @@ def test_a_contradiction_lists_what_differs(tmp_path):
     ],
 )
 def test_a_longer_run_continues_unless_its_steps_read_the_end(reading, tmp_path):
-    longer = dataclasses.replace(CONFIG, hparams=dataclasses.replace(CONFIG.hparams, train_steps=9))
+    def changed(**hparams):
+        return dataclasses.replace(CONFIG, hparams=dataclasses.replace(CONFIG.hparams, **hparams))
+
     run = RunDirectory(tmp_path / "a")
     run.begin(CONFIG, ["x"], [])
-    run.begin(longer, ["x"], [])
-    assert run.config().hparams.train_steps == 9
-    unread = dataclasses.replace(longer.hparams, learning_rate_decay_steps=7)
-    run.check(dataclasses.replace(longer, hparams=unread))  # by neither: no difference
-
-    def decaying(config):
-        hparams = dataclasses.replace(config.hparams, **reading)
-        return dataclasses.replace(config, hparams=hparams)
-
-    run = RunDirectory(tmp_path / "b")
-    run.begin(decaying(CONFIG), ["x"], [])
-    with pytest.raises(UserError, match="train_steps"):
-        run.begin(decaying(longer), ["x"], [])
-
-
-def test_an_end_that_lies_behind_the_run_does_not_become_its_own(tmp_path):
-    run = RunDirectory(tmp_path)
-    run.begin(CONFIG, ["t2t-trainer"], [])
     (run.checkpoints_dir / "ckpt-30").mkdir(parents=True)
     before = CONFIG.hparams.train_steps
-    for steps, kept in ((10, before), (70, 70), (30, 30)):
-        hparams = dataclasses.replace(CONFIG.hparams, train_steps=steps)
-        run.begin(dataclasses.replace(CONFIG, hparams=hparams), ["t2t-trainer"], [])
+    for steps, kept in ((10, before), (70, 70), (30, 30)):  # 10 lies behind the run
+        run.begin(changed(train_steps=steps), ["x"], [])
         assert run.config().hparams.train_steps == kept
+    run.check(changed(learning_rate_decay_steps=7))  # neither reads it: no difference
+    run = RunDirectory(tmp_path / "b")
+    run.begin(changed(**reading), ["x"], [])
+    with pytest.raises(UserError, match="train_steps"):
+        run.begin(changed(train_steps=9, **reading), ["x"], [])
 
 
 def test_another_vocabulary_is_refused_and_the_old_one_stays(tmp_path):
@@ -123,8 +108,7 @@ def test_what_is_no_run_is_not_written_over(tmp_path):
 @pytest.mark.parametrize(
     "name, content",
     [
-        *(("run.json", b"{}"), ("run.json", b"[]"), ("run.json", b'{"version": ')),
-        *(("hparams.json", b"["), ("hparams.json", b"[]"), ("hparams.json", b"\xff\xfe")),
+        *(("run.json", b"{}"), ("hparams.json", b"["), ("hparams.json", b"\xff\xfe")),
     ],
 )
 def test_a_file_that_cannot_be_read_is_named(tmp_path, name, content):
@@ -187,11 +171,9 @@ def test_a_description_is_copied_without_history(tmp_path):
     (tmp_path / "own.bpe").touch()
     run.begin(CONFIG, ["x"], [tmp_path / "own.bpe"])
     run.append_metrics({"step": 1})
-    history = "eval-dev-3.json", "events.out.tfevents.7", "trainer.lock"
-    of_the_user = "inputs.train.txt", "text2text_tmpdir-train-00000-of-00001", "notes.md", ".env"
-    for name in (*history, *of_the_user, "vocab.x.incomplete"):
+    for name in ("eval-dev-3.json", "trainer.lock", "inputs.train.txt", ".env", "vocab.incomplete"):
         (run.path / name).write_text(name)
-    (run.path / "checkpoints").mkdir()
+    run.checkpoints_dir.mkdir()
     run.copy_description(out)
     names = sorted(path.name for path in out.path.iterdir())
     assert names == ["hparams.json", "own.bpe", "run.json"]

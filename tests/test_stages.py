@@ -87,23 +87,6 @@ def test_a_folder_of_something_else_and_a_broken_record_are_refused(tmp_path):
             pass
 
 
-def test_another_process_is_waited_for(tmp_path, monkeypatch):
-    record, locked = tmp_path / "out" / "record.json", files.locked
-
-    def once(say):
-        with stages.begin(record, {}, [], say) as doing:
-            return doing.run(Stage(name="one", says="one"), lambda: say("work") or 7)
-
-    def after_the_other(folders, say):
-        monkeypatch.setattr(files, "locked", locked)
-        assert once(print) == 7
-        return locked(folders, say)
-
-    said = []
-    monkeypatch.setattr(files, "locked", after_the_other)
-    assert once(said.append) == 7 and "work" not in said
-
-
 TINY = "num_hidden_layers=1,hidden_size=16,filter_size=24,num_heads=2,batch_size=256"
 SMALL = ["--hparams_set=transformer_own_text_small", f"--hparams={TINY}"]
 OWN_TEXT = ["-m", "t2t_repro.bin.own_text", "--output_dir=out", "--train_steps=60", *SMALL]
