@@ -30,15 +30,11 @@ def main() -> None:
     parser.add_argument("--raw", type=pathlib.Path, help="a folder with the four text files")
     parser.add_argument("--pairs", type=int, default=0, help="draw a corpus of so many pairs")
     parser.add_argument("--t2t_datagen", help="tensor2tensor's program, to run beside ours")
-    parser.add_argument("--processes", type=int, default=0, help="0: one for each core")
     args = parser.parse_args()
     raw = args.raw or draw_corpus(args.work_dir / "drawn", args.pairs)
     with open(raw / "inputs.train.txt", "rb") as file:
         pairs = sum(1 for _ in file)
-    ours = [sys.executable, "-m", "t2t_repro.bin.datagen"]
-    if args.processes:
-        ours.append(f"--num_concurrent_processes={args.processes}")
-    commands = {"t2t_repro": ours}
+    commands = {"t2t_repro": [sys.executable, "-m", "t2t_repro.bin.datagen"]}
     if args.t2t_datagen:
         commands["tensor2tensor"] = [args.t2t_datagen]
     for name, command in commands.items():

@@ -8,7 +8,7 @@ Then --clients threads send, each one request after another: single sentences, l
 without n-best, and everything that is wrong: no JSON, wrong types, too long, binary, connections
 that break off. It counts answers of the right status, answers that belong to another question, and
 translations that differ from the one that was made alone (two hypotheses that tie to float32's last
-digits); and reads the server's memory every few seconds. It ends after --seconds, or --requests.
+digits); and reads the server's memory every few seconds. It ends after --seconds.
 
 With --single all requests are right, of one sentence and for its best translation alone, and each
 client keeps its connection.
@@ -25,7 +25,6 @@ import random
 import re
 import signal
 import socket
-import statistics
 import subprocess
 import sys
 import threading
@@ -34,7 +33,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 TIMEOUT = 60.0  # seconds that a client waits; the server answers 504 before
-RIGHT = 0.67  # of the requests, without --hostile
+RIGHT = 0.67  # of the requests, without --single
 TIE = 1e-3  # scores of the same text, alone and in a batch, differ less
 
 
@@ -175,20 +174,14 @@ def check(body: dict[str, Any], answer: Any, alone: dict[str, tuple], seen: Seen
 
 
 def client(
-    number: int,
-    server: Server,
-    alone: dict,
-    seen: Seen,
-    going: Callable,
-    right: float,
-    single: bool,
+    number: int, server: Server, alone: dict, seen: Seen, going: Callable, single: bool
 ) -> None:
-    """Sends one request after another while `going()`, a share of which is right."""
+    """Sends one request after another while `going()`; `single`: all of them right."""
     rng, sentences = random.Random(number), list(alone)
     bad, broken = bad_requests("word " * 400), broken_connections(sentences[0])
     kept = server.connect()
     while going():
-        draw = rng.random() * RIGHT / right
+        draw = rng.random() * (RIGHT if single else 1.0)
         try:
             if draw < RIGHT:
                 body = valid(rng, sentences, single)
@@ -227,8 +220,10 @@ def client(
     kept.close()
 
 
-def quantile(values: list[float], share: float) -> float:
-    return sorted(values)[min(len(values) - 1, int(share * len(values)))] if values else 0.0
+def quantile(values: list[float], share: float) -> int:
+    """Milliseconds of a share of the requests."""
+    ordered = sorted(values) or [0.0]
+    return round(1000 * ordered[min(len(ordered) - 1, int(share * len(ordered)))])
 
 
 def watch(server: Server, seen: Seen, going: Callable, every: float) -> Iterator[dict[str, float]]:
@@ -258,7 +253,6 @@ def main() -> None:
     parser.add_argument("--clients", type=int, default=32)
     parser.add_argument("--single", action="store_true", help="single sentences alone")
     parser.add_argument("--seconds", type=float, default=600.0)
-    parser.add_argument("--requests", type=int, default=1_000_000, help="end after so many")
     parser.add_argument("--every", type=float, default=10.0, help="seconds between two readings")
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("serve-load.json"))
     args = parser.parse_args()
@@ -280,33 +274,17 @@ def main() -> None:
         sys.exit(1)
 
 
-def slope(readings: list[dict[str, float]]) -> float | None:
-    """MiB a minute that the resident memory grows in the second half, by least squares."""
-    late = [r for r in readings if r["seconds"] >= readings[-1]["seconds"] / 2]
-    if len(late) < 2:
-        return None
-    seconds, memory = ([r[name] for r in late] for name in ("seconds", "resident_mib"))
-    return round(60 * statistics.linear_regression(seconds, memory).slope, 2)
-
-
-def latencies(seen: Seen) -> dict[str, int]:
-    """Milliseconds of right requests."""
-    shares = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "max": 1.0}
-    return {name: round(1000 * quantile(seen.latencies, share)) for name, share in shares.items()}
-
-
 def drive(
-    server: Server, alone: dict, args: argparse.Namespace, seconds: float, right: float
+    server: Server, alone: dict, args: argparse.Namespace
 ) -> tuple[Seen, list[dict[str, float]]]:
-    """Lets the clients ask for some seconds; returns what they saw, and the server's readings."""
-    seen, end = Seen(), time.monotonic() + seconds
+    """Lets the clients ask; returns what they saw, and the server's readings."""
+    seen, end = Seen(), time.monotonic() + args.seconds
 
     def going() -> bool:
-        alive = server.process.poll() is None
-        return alive and time.monotonic() < end and seen.requests < args.requests
+        return server.process.poll() is None and time.monotonic() < end
 
     threads = [
-        threading.Thread(target=client, args=(i, server, alone, seen, going, right, args.single))
+        threading.Thread(target=client, args=(i, server, alone, seen, going, args.single))
         for i in range(args.clients)
     ]
     for thread in threads:
@@ -323,43 +301,32 @@ def drive(
 def load(server: Server, sentences: list[str], args: argparse.Namespace) -> dict[str, Any]:
     """Keeps the server under load; returns what was seen."""
     loaded = server.metrics()["process_resident_memory_bytes"] / 2**20
-    alone, start = {}, time.monotonic()
+    alone = {}
     for sentence in sentences:
         body = {"inputs": sentence, "split": False}
         _, answer = server.ask("POST", "/translate", json.dumps(body).encode())
         (entry,) = answer["translations"]
         alone[sentence] = entry["translation"], entry["score"]
-    one_by_one = round(len(alone) / (time.monotonic() - start), 1)
-    print(f"{len(alone)} sentences one by one: {one_by_one}/s", flush=True)
 
     start, processor = time.monotonic(), server.metrics()["process_cpu_seconds_total"]
-    right = 1.0 if args.single else RIGHT
-    seen, readings = drive(server, alone, args, args.seconds, right)
+    seen, readings = drive(server, alone, args)
     seconds = time.monotonic() - start
     alive = server.process.poll() is None
     metrics = server.metrics() if alive else {}
-    batches = {k: v for k, v in metrics.items() if re.match(r"t2t_batch_size_(sum|count)", k)}
     used = metrics.get("process_cpu_seconds_total", processor) - processor
     return {
-        "clients": args.clients,
-        "seconds": round(seconds, 1),
-        "one_by_one_sentences_per_s": one_by_one,
         "server_processor_share": round(used / seconds, 2),  # 1.0: one core, all of the time
-        "server_processor_ms_a_sentence": round(1000 * used / max(1, seen.sentences), 2),
         "requests": seen.requests,
-        "requests_per_s": round(seen.requests / seconds, 1),
         "valid_answers": len(seen.latencies),
         "sentences_per_s": round(seen.sentences / seconds, 1),
-        "latency_ms": latencies(seen),
+        "latency_ms": {f"p{n}": quantile(seen.latencies, n / 100) for n in (50, 90, 99, 100)},
         "wrong_pairings": seen.wrong_pairings,
         "sentences": seen.sentences,
         "ties_that_fell_otherwise": seen.differ,
         "unexpected": seen.unexpected,
         "by_kind": dict(sorted(seen.kinds.items())),
         "crashed": not alive,
-        "batches": batches,
         "resident_mib": {"loaded": round(loaded, 1), "last": readings[-1]["resident_mib"]},
-        "resident_mib_per_minute": slope(readings),  # in the second half
         "exit_code": server.stop() if alive else server.process.returncode,
         "readings": readings,
     }
