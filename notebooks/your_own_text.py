@@ -151,7 +151,7 @@ print(encoder.decode_list(ids), ids, sep="\n")
 print(run.translate([text, "Often the young woman greets the clever man in the rain."]))
 
 # %% [markdown]
-# Who trains by Keras's `fit` gets batches of two lists in one call; `docs/from-keras.md` goes on
+# Who trains by Keras's `fit` gets batches of two lists in one call; `docs/keras.md` goes on
 # from here.
 
 # %%

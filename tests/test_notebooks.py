@@ -12,7 +12,7 @@ import pytest
 from t2t_repro.views import pictures
 
 ROOT = pathlib.Path(__file__).parents[1]
-PAGE = (ROOT / "docs" / "notebooks.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "keras.md").read_text(encoding="utf-8").partition("## Three lessons")[2]
 PICTURES = {  # what each lesson draws
     "paper_in_code": {"learning"},
     "your_own_text": set(),
