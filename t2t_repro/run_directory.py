@@ -18,7 +18,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar
 
-from t2t_repro import schema
+from t2t_repro import registry, schema
 from t2t_repro.config import HParams
 from t2t_repro.errors import UserError, changes
 from t2t_repro.files import append_line, sha256, write_text_atomic, writing
@@ -283,6 +283,22 @@ class RunDirectory:
         text = "".join(json.dumps(row) + "\n" for row in kept)
         if self.metrics_path.exists() and self.metrics_path.read_bytes() != text.encode():
             write_text_atomic(self.metrics_path, text)
+
+
+def problem_of(config: RunConfig) -> Any:
+    """Returns the problem of a run.
+
+    Raises:
+        UserError: if it is not known; a --t2t_usr_dir with which the run was made is named.
+    """
+    try:
+        return registry.get_problem(config.problem)
+    except UserError as error:
+        if not config.t2t_usr_dir:
+            raise
+        raise UserError(
+            f"{error} The run was made with --t2t_usr_dir={config.t2t_usr_dir}: give that."
+        ) from error
 
 
 def usr_dir_flag(t2t_usr_dir: str | None) -> str:

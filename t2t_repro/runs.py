@@ -20,7 +20,7 @@ from t2t_repro.decoding import tune
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
 from t2t_repro.problem import OutputType, Problem
-from t2t_repro.run_directory import TUNED, RunConfig, RunDirectory
+from t2t_repro.run_directory import TUNED, RunConfig, RunDirectory, problem_of
 from t2t_repro.training import state
 
 Say = Callable[[str], None]
@@ -67,22 +67,6 @@ def trained_run(
             f"{received}. Leave it out, or give another run."
         )
     return TrainedRun(directory, config, problem_of(config), data_dir)
-
-
-def problem_of(config: RunConfig) -> Problem:
-    """Returns the problem of a run.
-
-    Raises:
-        UserError: if it is not known; a --t2t_usr_dir with which the run was made is named.
-    """
-    try:
-        return registry.get_problem(config.problem)
-    except UserError as error:
-        if not config.t2t_usr_dir:
-            raise
-        raise UserError(
-            f"{error} The run was made with --t2t_usr_dir={config.t2t_usr_dir}: give that."
-        ) from error
 
 
 def is_transformer(model: str) -> bool:

@@ -12,15 +12,21 @@ from typing import Any
 from absl import flags
 
 from t2t_repro import cli, registry
-from t2t_repro.bin import fine_tuning, quickstart
+from t2t_repro.bin import fine_tuning
 from t2t_repro.config import HParams
 from t2t_repro.fields import flags_of
-from t2t_repro.run_directory import RunConfig, RunDirectory
-from t2t_repro.runs import problem_of
+from t2t_repro.run_directory import RunConfig, RunDirectory, problem_of
 from t2t_repro.training import trainable
 from t2t_repro.training.request import Plan
 
 DATA_DIR, RUNS_DIR = "t2t_data", "t2t_runs"
+# The embedded default: no download, two minutes.
+PROBLEM, HPARAMS_SET = "algorithmic_reverse_quickstart", "transformer_quickstart"
+OUTPUT_DIR = "t2t_runs/quickstart"
+_EMBEDDED = {
+    **{"problem": PROBLEM, "hparams_set": HPARAMS_SET, "generate_data": True},
+    **{"local_eval_frequency": 600, "eval_steps": 10},
+}
 # Flags that a run keeps in its run.json: how it trains and is evaluated, not what it is.
 KEPT = (
     *flags_of(Plan),
@@ -53,9 +59,9 @@ def is_quickstart(args: flags.FlagValues) -> bool:
     """Whether the flags leave all to the embedded default, or name its set alone."""
     own = ("problem", "data_dir", "find_batch_size", "warm_start_from")
     named = any(args[name].value for name in own)
-    of_its_set = args.hparams_set in (None, quickstart.HPARAMS_SET)
+    of_its_set = args.hparams_set in (None, HPARAMS_SET)
     before = _run_in(args.output_dir)
-    return of_its_set and not named and (not before or before.problem == quickstart.PROBLEM)
+    return of_its_set and not named and (not before or before.problem == PROBLEM)
 
 
 def fill(args: flags.FlagValues) -> tuple[Values, RunConfig | None]:
@@ -66,9 +72,10 @@ def fill(args: flags.FlagValues) -> tuple[Values, RunConfig | None]:
             problem that needs --t2t_usr_dir.
     """
     if is_quickstart(args):
-        known = quickstart.defaults(args.output_dir)
+        output_dir = args.output_dir or OUTPUT_DIR
+        known = _EMBEDDED | {"output_dir": output_dir, "data_dir": os.path.join(output_dir, "data")}
         before = _run_in(known["output_dir"])
-        if before and before.problem != quickstart.PROBLEM:
+        if before and before.problem != PROBLEM:
             before = None  # it is refused
         elif before:
             del known["hparams_set"]  # the run's hparams may be others

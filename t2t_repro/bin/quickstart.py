@@ -3,32 +3,15 @@
 It needs no download. The score is that of decoding, which sees its own output, not the reference.
 """
 
-import os
 import time
 from collections.abc import Callable
 from typing import Any
 
+from t2t_repro.bin.defaults import HPARAMS_SET, PROBLEM
 from t2t_repro.run_directory import RunDirectory
 from t2t_repro.runs import TrainedRun, trained_run
 
-PROBLEM = "algorithmic_reverse_quickstart"
-HPARAMS_SET = "transformer_quickstart"
-OUTPUT_DIR = "t2t_runs/quickstart"
 SHOWN = 4  # samples
-
-
-def defaults(output_dir: str | None) -> dict[str, Any]:
-    """Returns what the default is, as flags of t2t-trainer."""
-    output_dir = output_dir or OUTPUT_DIR
-    return {
-        "problem": PROBLEM,
-        "hparams_set": HPARAMS_SET,
-        "output_dir": output_dir,
-        "data_dir": os.path.join(output_dir, "data"),
-        "generate_data": True,
-        "local_eval_frequency": 600,
-        "eval_steps": 10,
-    }
 
 
 def run(directory: RunDirectory, train: Callable[[], Any]) -> float:

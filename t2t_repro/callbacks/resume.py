@@ -1,6 +1,5 @@
 """Exact resume of `fit`: killed at any moment and started again, it ends with the same bits."""
 
-import collections
 import dataclasses
 import functools
 import itertools
@@ -104,7 +103,11 @@ class ExactResume(FitCallback):
         self._others = _named(arguments.get("callbacks"))
         self._saver.wait()
         self._found = checkpoints.newest_whole(self._folder, on_stderr)
-        self._stand(*(_place_of(self._found) if self._found else (_Place(), 0)))
+        if self._found:
+            state = checkpoints.read_state(self._found)
+            self._stand(_Place(**state.extra[_PLACE]), state.batches)
+        else:
+            self._stand(_Place(), 0)
         self._prepared = True
         x, steps = _stream(arguments)
         return arguments | {"x": _rest(x, self._start), "steps_per_epoch": steps}
@@ -137,10 +140,8 @@ class ExactResume(FitCallback):
         self._start, self._batch = self._start + self._batch, 0
         # At its end `fit` puts the moving averages in their place, if the optimizer keeps some, and
         # a callback in front of this one the best weights.
-        of = checkpoints.averages(self.model)
-        self._trained = [(w, np.array(w)) for w in self.model.weights if id(w) in of]
-        if self._restoring():
-            self._trained = [(weight, np.array(weight)) for weight in self.model.weights]
+        of, every = checkpoints.averages(self.model), self._restoring()
+        self._trained = [(w, np.array(w)) for w in self.model.weights if every or id(w) in of]
 
     # Between two steps all callbacks have said of the first what they have to say.
     def on_train_batch_begin(self, batch, logs=None):
@@ -168,9 +169,8 @@ class ExactResume(FitCallback):
                 if callback.best_weights is not None:
                     model.set_weights(callback.best_weights)
         else:
-            ended = model.stop_training
             with checkpoints.having(self._trained):
-                self._save(_Place(epoch=self._epoch + 1, ended=ended))
+                self._save(_Place(epoch=self._epoch + 1, ended=model.stop_training))
         self._saver.wait()
 
     def _restoring(self) -> list[Any]:
@@ -204,8 +204,8 @@ class ExactResume(FitCallback):
             return self._train_function(*arguments)
         self._passing_over = False
         *state, iterator = arguments  # the state is JAX's
-        steps = itertools.islice(iterator, self._model.steps_per_execution)
-        collections.deque(steps, maxlen=0)
+        for _ in itertools.islice(iterator, self._model.steps_per_execution):
+            pass
         return ({}, *state) if state else {}
 
     def _save(self, place: _Place) -> None:
@@ -213,12 +213,10 @@ class ExactResume(FitCallback):
         arrays = {name: np.array(variable) for name, variable in _metrics(model).items()}
         counters: dict[str, Any] = {}
         for key, callback in self._others.items():
-            for name, value in vars(callback).items():
-                if name not in _KEPT:
-                    continue
+            held = {name: v for name, v in vars(callback).items() if name in _KEPT}
+            for name, value in held.items():
                 if isinstance(value, list):
-                    held = (np.array(each) for each in value)
-                    arrays |= {f"{key}/{name}/{i:04d}": array for i, array in enumerate(held)}
+                    arrays |= {f"{key}/{name}/{i:04d}": np.array(v) for i, v in enumerate(value)}
                 elif value is not None:
                     counters.setdefault(key, {})[name] = np.asarray(value).item()
         step = int(np.asarray(model.optimizer.iterations))
@@ -236,10 +234,8 @@ class ExactResume(FitCallback):
             for name, value in counters.get(key, {}).items():
                 setattr(callback, name, value)
             for name in _KEPT:
-                held = [
-                    arrays[each] for each in sorted(arrays) if each.startswith(f"{key}/{name}/")
-                ]
-                if held:
+                start = f"{key}/{name}/"
+                if held := [arrays[each] for each in sorted(arrays) if each.startswith(start)]:
                     setattr(callback, name, held)
 
 
@@ -251,19 +247,10 @@ def _saver_of(folder: pathlib.Path, keep: int) -> Saver:
 
 def _named(callbacks: Any) -> dict[str, keras.callbacks.Callback]:
     """Returns the callbacks by class, numbered among their like."""
-    numbers: collections.Counter[str] = collections.Counter()
-    named = {}
-    for callback in callbacks_in(callbacks):
-        kind = type(callback).__name__
-        named[f"{kind}-{numbers[kind]}"] = callback
-        numbers[kind] += 1
-    return named
-
-
-def _place_of(path: pathlib.Path) -> tuple[_Place, int]:
-    """Returns where a checkpoint stands, and how many batches were trained on until there."""
-    state = checkpoints.read_state(path)
-    return _Place(**state.extra[_PLACE]), state.batches
+    given = callbacks_in(callbacks)
+    kinds = [type(callback).__name__ for callback in given]
+    names = (f"{kind}-{kinds[:number].count(kind)}" for number, kind in enumerate(kinds))
+    return dict(zip(names, given, strict=True))
 
 
 def _stream(arguments: dict[str, Any]) -> tuple[Any, int]:

@@ -27,7 +27,7 @@ class Summaries(keras.callbacks.Callback):
         super().__init__()
         self._writer, self._every = EventWriter(log_dir), every
         self._squares: keras.metrics.Metric | None = None
-        self._written = self._batch = self._wait = 0
+        self._written = self._wait = 0
 
     def set_model(self, model):
         super().set_model(model)
@@ -40,13 +40,9 @@ class Summaries(keras.callbacks.Callback):
         self._written = self._step()
         self._wait = 0
 
-    def on_epoch_begin(self, epoch, logs=None):
-        self._batch = 0
-
     def on_train_batch_end(self, batch, logs=None):
         # To ask the model for its step costs time under JAX: only where one may be due.
-        self._wait -= batch + 1 - self._batch
-        self._batch = batch + 1
+        self._wait -= self.model.steps_per_execution
         if self._wait > 0:
             return
         step = self._step()

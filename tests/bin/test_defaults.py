@@ -90,7 +90,7 @@ def test_the_readmes_first_commands_work_before_and_after(asked):
     names = ["quickstart", "big", "quickstart", "quickstart", "big"]
     assert [of.config.hparams_set for of in asked] == [f"transformer_{name}" for name in names]
     assert asked[0].config.problem == quickstart.PROBLEM and asked[4].config.random_seed == 5
-    assert str(asked[2].run.path) == quickstart.OUTPUT_DIR and asked[4].job is not None
+    assert str(asked[2].run.path) == defaults.OUTPUT_DIR and asked[4].job is not None
 
 
 @pytest.mark.parametrize("where", [[], ["--output_dir=o"]])

@@ -138,36 +138,29 @@ def test_it_ends_as_one_that_was_not_stopped(tmp_path, form, save_freq, ours_fir
     assert_same(straight, stopped)
 
 
-def test_an_ended_fit_trains_nothing_and_a_longer_one_goes_on(tmp_path, capsys):
+def test_an_ended_fit_trains_nothing_and_a_longer_one_goes_on(tmp_path):
     model, stop = build(), keras.callbacks.EarlyStopping("accuracy", mode="min", patience=1)
-    arguments = {"steps_per_epoch": 2, "verbose": 0}
-    resume = ExactResume(tmp_path)
-    model.fit(endless, epochs=5, callbacks=[resume, stop], **arguments)
-    assert "Continuing" not in capsys.readouterr().out
-    before = state(model)
+    how = {"steps_per_epoch": 2, "verbose": 0}
+    model.fit(endless, epochs=5, callbacks=[ExactResume(tmp_path), stop], **how)
     assert int(model.optimizer.iterations) == 4
     again = build()
-    history = again.fit(endless, epochs=5, callbacks=[ExactResume(tmp_path), stop], **arguments)
-    assert history.epoch == [] and "it has ended" in capsys.readouterr().out
-    for left, right in zip(before, state(again), strict=True):
-        np.testing.assert_array_equal(left, right)
-    model.fit(endless, epochs=1, callbacks=[ExactResume(tmp_path / "b")], **arguments)
-    history = model.fit(endless, epochs=3, callbacks=[ExactResume(tmp_path / "b")], **arguments)
-    assert history.epoch == [1, 2]
-    assert [path.name for path in checkpoints.list_checkpoints(tmp_path / "b")] == [
-        "ckpt-8",
-        "ckpt-10",
-    ]
+    history = again.fit(endless, epochs=5, callbacks=[ExactResume(tmp_path), stop], **how)
+    assert history.epoch == []
+    assert_same(model, again)
+    for epochs, trained in ((1, [0]), (3, [1, 2])):
+        resume = ExactResume(tmp_path / "b")
+        assert model.fit(endless, epochs=epochs, callbacks=[resume], **how).epoch == trained
+    kept = [path.name for path in checkpoints.list_checkpoints(tmp_path / "b")]
+    assert kept == ["ckpt-8", "ckpt-10"]
 
 
-def test_a_transformer_that_is_not_built_yet_goes_on(tmp_path, capsys):
+def test_a_transformer_that_is_not_built_yet_goes_on(tmp_path):
     hparams = t2t_repro.get_hparams("transformer_test", "num_hidden_layers=1")
     for epochs in (1, 2):
         model = t2t_repro.Transformer(hparams, inputs_vocab_size=11, targets_vocab_size=11)
         model.compile("adam", run_eagerly=keras.backend.backend() == "tensorflow")
         model.fit(shuffled(), epochs=epochs, verbose=0, callbacks=[ExactResume(tmp_path)])
         assert np.asarray(model.optimizer.iterations) == 7 * epochs
-    assert "ckpt-7 (epoch 2, batch 0)" in capsys.readouterr().out
 
 
 def test_an_ended_fit_with_averages_goes_on_from_the_trained_weights(tmp_path):
@@ -178,12 +171,6 @@ def test_an_ended_fit_with_averages_goes_on_from_the_trained_weights(tmp_path):
             how = {"epochs": epochs, "steps_per_epoch": 2, "verbose": 0}
             model.fit(endless, callbacks=[ExactResume(tmp_path / name)], **how)
     assert_same(straight, again)
-    ended = checkpoints.find(tmp_path / "again")
-    average, training = (
-        checkpoints.read_arrays(ended / f"{n}.npz") for n in ("weights", "training")
-    )
-    for name, values in average.items():
-        assert np.abs(values - training[f"trained/{name}"]).max() > 1e-3
 
 
 @pytest.mark.parametrize("ours_first", [True, False])
