@@ -22,12 +22,11 @@ import os
 import pathlib
 import signal
 import sys
-import tempfile
 import threading
 import time
 import types
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from t2t_repro import imports
 from t2t_repro.errors import Interrupted, UserError
@@ -35,6 +34,8 @@ from t2t_repro.errors import Interrupted, UserError
 SPAWN = multiprocessing.get_context("spawn")
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _TWICE_S = 2.0
+_KILLED = (-signal.SIGKILL, -signal.SIGABRT)
+_NO_MEMORY = ("out of memory", "MemoryError", "bad_alloc", "RESOURCE_EXHAUSTED")
 _MODULES = {"t2t-eval": "evaluator"}  # of programs whose modules have other names
 _CGROUP = pathlib.Path("/sys/fs/cgroup")  # version 2
 _THREADS = ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS")
@@ -134,72 +135,36 @@ def _mode(deferred: bool) -> Iterator[None]:
 # --- children --------------------------------------------------------------------------------
 
 
-class Ended(NamedTuple):
-    """How a process ended.
-
-    Attributes:
-        code: 0; or what it left with; or the signal that killed it, negative.
-        said: all that it printed.
-        result: what its function returned; None where it did not.
-        error: the message that it left with, "" where there is none.
-    """
-
-    code: int
-    said: str
-    result: Any = None
-    error: str = ""
-
-    def last_line(self) -> str:
-        """Returns its error, or the last line that it printed, "" if there is neither."""
-        return self.error or (self.said.strip().splitlines() or [""])[-1]
-
-    def lacked_memory(self) -> bool:
-        """Whether it was killed, as the system does for want of memory, or says that it lacked."""
-        signs = ("out of memory", "bad_alloc", "RESOURCE_EXHAUSTED")
-        return self.code == -signal.SIGKILL or bool(
-            self.code and any(sign in self.said for sign in signs)
-        )
+class OutOfMemory(UserError):
+    """A process that was killed, as the system does for want of memory, or that says so."""
 
 
-def run(function: Callable, *arguments: Any) -> Ended:
-    """Runs a function in a process of its own, to the end.
+def call(function: Callable, *arguments: Any) -> Any:
+    """Returns what a function returns in a process of its own, which prints nothing.
 
     Args:
         function: what another process can import; pickled, as what it returns.
         arguments: what it gets; pickled.
 
     Raises:
+        OutOfMemory: if it lacks memory.
+        UserError: if it fails otherwise, with its error.
         Interrupted: on a signal, inside `handle_signals`, when the process has ended as well.
     """
-    with tempfile.TemporaryDirectory() as folder:
-        log = pathlib.Path(folder, "log")
-        log.touch()
-        reader, writer = SPAWN.Pipe(duplex=False)
-        child = SPAWN.Process(target=_work, args=(writer, log, function, arguments))
-        result, failure = None, ""
-        with reader, _started(child):
-            writer.close()
-            with contextlib.suppress(EOFError):
-                result, failure = reader.recv()
-        said = log.read_text(encoding="utf-8", errors="replace")
-    return Ended(child.exitcode or 0, said, result, failure)
-
-
-def call(function: Callable, *arguments: Any) -> Any:
-    """Returns what a function returns in a process of its own.
-
-    Raises:
-        UserError: if the process fails; it may be killed for its memory.
-    """
-    ended = run(function, *arguments)
-    if ended.code:
-        given = ", ".join(map(repr, arguments))
-        raise UserError(
-            f"Expected {function.__name__}({given}) of {function.__module__} to run in a process "
-            f"of its own. Received: exit code {ended.code}, {ended.last_line() or 'nothing said'}. "
-            "Free some memory, and give the same command again."
-        )
-    return ended.result
+    reader, writer = SPAWN.Pipe(duplex=False)
+    child = SPAWN.Process(target=_work, args=(writer, function, arguments))
+    result, failure = None, ""
+    with reader, _started(child):
+        writer.close()
+        with contextlib.suppress(EOFError):
+            result, failure = reader.recv()
+    if not child.exitcode:
+        return result
+    lacks = child.exitcode in _KILLED or any(sign in failure for sign in _NO_MEMORY)
+    raise (OutOfMemory if lacks else UserError)(
+        f"Expected {function.__name__} of {function.__module__} to end well in a process of its "
+        f"own. Received: exit code {child.exitcode}. {failure or 'Free some memory.'}"
+    )
 
 
 def run_program(command: Sequence[str], doing: str) -> None:
@@ -279,17 +244,16 @@ def _begin_child() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # ends it without a word, until it handles it
 
 
-def _work(writer: Any, log: pathlib.Path, function: Callable, arguments: tuple) -> None:
+def _work(writer: Any, function: Callable, arguments: tuple) -> None:
     _begin_child()
     imports.quiet_tensorflow()
-    with open(log, "ab", buffering=0) as file:
-        os.dup2(file.fileno(), 1)
-        os.dup2(file.fileno(), 2)
+    with open(os.devnull, "wb") as nothing:
+        os.dup2(nothing.fileno(), 1)
+        os.dup2(nothing.fileno(), 2)
     try:
         writer.send((function(*arguments), ""))
-    except (UserError, OSError, Interrupted) as error:
-        print(error, flush=True)
-        writer.send((None, str(error)))
+    except (Exception, Interrupted) as error:
+        writer.send((None, f"{type(error).__name__}: {error}"))
         sys.exit(error.exit_code if isinstance(error, Interrupted) else 2)
 
 

@@ -68,19 +68,19 @@ def test_a_second_signal_leaves_at_once(signum):
     assert child.wait(timeout=10) == CODES[signum]
 
 
-def test_a_function_returns_from_a_process_of_its_own():
+def test_a_function_returns_from_a_process_of_its_own_or_its_fault_is_named(capfd):
     assert process.call(os.getpid) != os.getpid()
-    assert process.run(signal.raise_signal, signal.SIGKILL).lacked_memory()
-    ended = process.run(print, "first\nlast")
-    assert ended == (0, "first\nlast\n", None, "") and ended.last_line() == "last"
-
-
-def test_faults_are_named():
-    ended = process.run(registry.get_problem, "none")
-    assert ended.code == 2 and ended.error == ended.last_line() and "'none'" in ended.error
-    for function, value in ((math.sqrt, -1), (signal.raise_signal, 9)):
-        with pytest.raises(UserError, match=function.__name__):
+    process.call(print, "nothing")
+    assert capfd.readouterr() == ("", "")
+    with pytest.raises(process.OutOfMemory):
+        process.call(signal.raise_signal, signal.SIGKILL)
+    for function, value, error in (
+        (math.sqrt, -1, "ValueError"),
+        (registry.get_problem, "none", "'none'"),
+    ):
+        with pytest.raises(UserError, match=f"{function.__name__} .*{error}") as fault:
             process.call(function, value)
+        assert not isinstance(fault.value, process.OutOfMemory)
 
 
 SAVES = """
@@ -113,7 +113,7 @@ def signal_both(signum, pid):
     "work",
     [
         lambda: process.program("saves", "t2t-saves", []),
-        lambda: process.run(runpy.run_path, "saves.py", None, "__main__"),
+        lambda: process.call(runpy.run_path, "saves.py", None, "__main__"),
     ],
     ids=["program", "run"],
 )
@@ -141,7 +141,7 @@ def test_a_signal_that_both_get_counts_once(signum, work, tmp_path, monkeypatch)
 
 def test_a_signal_ends_a_process_that_starts(half_started):
     with pytest.raises(Interrupted), process.handle_signals():
-        process.run(time.sleep, 60)
+        process.call(time.sleep, 60)
     assert len(half_started) == 1 and not os.path.exists(f"/proc/{half_started[0]}")
 
 

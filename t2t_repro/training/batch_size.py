@@ -4,6 +4,7 @@ A process that runs out of memory is often killed, not told: each size has a pro
 """
 
 import dataclasses
+import math
 import os
 from collections.abc import Callable
 
@@ -37,15 +38,15 @@ def find(request: TrainRequest) -> int:
     size = hparams.batch_size
     while size:
         tried = dataclasses.replace(hparams, batch_size=size)
-        ended = process.run(
-            _peak, dataclasses.replace(request.config, hparams=tried), request.load_user_code
-        )
-        if ended.result is not None and ended.result <= room:
-            print(f"batch_size {size:,} fits, in {ended.result / 2**20:,.0f} MB.")
+        config = dataclasses.replace(request.config, hparams=tried)
+        try:
+            peak = process.call(_peak, config, request.load_user_code)
+        except process.OutOfMemory:
+            peak = math.inf
+        if peak <= room:
+            print(f"batch_size {size:,} fits, in {peak / 2**20:,.0f} MB.")
             print(f"Give --hparams=batch_size={size}")
             return size
-        if ended.code and not ended.lacked_memory():
-            raise UserError(f"Expected two steps to be made. Received: {ended.last_line()}")
         print(f"batch_size {size:,} does not fit into {room / 2**20:,.0f} MB.", flush=True)
         size //= 2
     raise UserError("Expected memory for some batch_size. Received: none. Take a smaller model.")

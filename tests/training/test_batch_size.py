@@ -5,7 +5,7 @@ import pytest
 from t2t_repro import registry
 from t2t_repro.config import HParams
 from t2t_repro.errors import UserError
-from t2t_repro.process import Ended
+from t2t_repro.process import OutOfMemory
 from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.training import batch_size
 from t2t_repro.training.request import Plan, TrainRequest
@@ -26,26 +26,22 @@ def request_of_1000(tmp_path):
     )
 
 
-@pytest.mark.parametrize(
-    "ended",
-    [Ended(-9, ""), Ended(2, "Received: out of memory."), Ended(0, "", 600 * MB)],
-)
-def test_a_size_that_does_not_fit_is_halved(request_of_1000, monkeypatch, capsys, ended):
+@pytest.mark.parametrize("peak", [OutOfMemory(), 600 * MB])
+def test_a_size_that_does_not_fit_is_halved(request_of_1000, monkeypatch, capsys, peak):
     tried = []
 
-    def run(function, config, load_user_code):
+    def call(function, config, load_user_code):
         tried.append(config.hparams.batch_size)
-        return Ended(0, "", 500 * MB) if tried[-1] <= 250 else ended
+        if tried[-1] > fits and isinstance(peak, OutOfMemory):
+            raise peak
+        return 500 * MB if tried[-1] <= fits else peak
 
-    monkeypatch.setattr(batch_size.process, "run", run)
+    fits = 250
+    monkeypatch.setattr(batch_size.process, "call", call)
     monkeypatch.setattr(batch_size.process, "free_memory", lambda: 569 * MB)
     assert batch_size.find(request_of_1000) == 250 and tried == [1000, 500, 250]
     assert capsys.readouterr().out.endswith("--hparams=batch_size=250\n")
-
-
-@pytest.mark.parametrize("ended", [Ended(-9, ""), Ended(2, "Unknown flag.", None, "Unknown")])
-def test_where_nothing_fits_or_something_else_is_wrong_it_ends(request_of_1000, monkeypatch, ended):
-    monkeypatch.setattr(batch_size.process, "run", lambda *what, **how: ended)
+    fits = 0
     with pytest.raises(UserError):
         batch_size.find(request_of_1000)
 
