@@ -1,6 +1,5 @@
 """The lessons in notebooks/: each runs as a plain script, as `make notebooks` runs its cells."""
 
-import json
 import os
 import pathlib
 import re
@@ -8,8 +7,6 @@ import subprocess
 import sys
 
 import pytest
-
-from t2t_repro.views import pictures
 
 ROOT = pathlib.Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "keras.md").read_text(encoding="utf-8").partition("## Three lessons")[2]
@@ -28,25 +25,6 @@ def test_the_page_and_make_name_each_lesson():
     assert set(re.findall(r"^\| `(\w+)` \|", PAGE, re.MULTILINE)) == lessons
     made = re.search(r"^LESSONS := (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)[1]
     assert set(made.split()) == lessons
-
-
-@pytest.mark.parametrize(
-    "more, label, loss",
-    [({"plain_loss": 2.0}, "training", 2.0), ({}, "training (label smoothing 0.1)", 2.5)],
-)
-def test_the_training_loss_is_drawn_as_what_it_is(tmp_path, more, label, loss):
-    rows = [
-        {"kind": "train", "step": 10, "loss": 2.5, **more},
-        {"kind": "eval", "step": 10, "loss": 2.1, "bleu": 3.0},
-    ]
-    (tmp_path / "metrics.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    lesson = (ROOT / "notebooks" / "inside_a_run.py").read_text(encoding="utf-8")
-    (cell,) = [each for each in lesson.split("# %%\n") if each.startswith("lines = [json.loads")]
-    names = {"json": json, "pictures": pictures, "run_dir": tmp_path, "folder": tmp_path}
-    exec(cell, names)
-    training, dev = names["left"].lines
-    assert (training.get_label(), list(training.get_ydata())) == (label, [loss])
-    assert (dev.get_label(), list(dev.get_ydata())) == ("dev", [2.1])
 
 
 @pytest.mark.slow

@@ -66,12 +66,8 @@ def shuffled():
 
 
 def endless(start=0):
-    return (
-        (batch,)
-        for batch in itertools.islice(
-            itertools.chain.from_iterable(rows(30) for _ in itertools.count()), start, None
-        )
-    )
+    passes = itertools.chain.from_iterable(rows(30) for _ in itertools.count())
+    return ((batch,) for batch in itertools.islice(passes, start, None))
 
 
 FORMS = {
@@ -103,10 +99,8 @@ def fit(model, folder, form, stop=None, save_freq=3, ours_first=False):
 
 
 def state(model):
-    return [
-        np.array(keras.ops.convert_to_numpy(v))
-        for v in (*model.variables, *model.optimizer.variables)
-    ]
+    held = (*model.variables, *model.optimizer.variables)
+    return [np.array(keras.ops.convert_to_numpy(variable)) for variable in held]
 
 
 def assert_same(one, other):
@@ -176,23 +170,20 @@ def test_an_ended_fit_with_averages_goes_on_from_the_trained_weights(tmp_path):
 @pytest.mark.parametrize("ours_first", [True, False])
 def test_a_longer_fit_goes_on_from_the_last_weights_and_not_the_best(tmp_path, ours_first):
     def fit(model, folder, epochs):
-        best = keras.callbacks.EarlyStopping(
-            "loss", mode="max", patience=9, restore_best_weights=True
-        )
-        callbacks = [best, ExactResume(tmp_path / folder)][:: -1 if ours_first else 1]
-        last = []
+        best = keras.callbacks.EarlyStopping("loss", mode="max", restore_best_weights=True)
+        best.patience, last = 9, []
+        given = [best, ExactResume(tmp_path / folder)][:: -1 if ours_first else 1]
         note = keras.callbacks.LambdaCallback(on_epoch_end=lambda *of: last.append(state(model)))
         how = {"epochs": epochs, "steps_per_epoch": 2, "verbose": 0}
-        model.fit(endless, callbacks=[*callbacks, note], **how)
+        model.fit(endless, callbacks=[*given, note], **how)
         return last
 
-    straight, again = build(), build()
+    straight, again, ended = build(), build(), build()
     whole = fit(straight, "straight", 3)
     fit(again, "again", 2)
     for left, right in zip(whole[-1], fit(again, "again", 3)[-1], strict=True):
         np.testing.assert_array_equal(left, right)
     assert np.abs(whole[-1][0] - straight.variables[0].numpy()).max() > 1e-3  # the best are others
-    ended = build()
     assert fit(ended, "again", 3) == []
     assert_same(straight, ended)
 
