@@ -49,6 +49,8 @@ ROWS = [
     ("trainer", f"{TINY} {REVERSE} --data_dir=nowhere", "nowhere"),
     ("trainer", f"{TINY} {REVERSE} --t2t_usr_dir=nowhere", "nowhere"),
     ("datagen", PAIR.replace("=de", "=nowhere"), "nowhere"),
+    ("datagen", f"{PAIR} --vocab=nowhere", "nowhere"),
+    ("datagen", f"{PAIR} --vocab=en --vocab_size=900", "--vocab"),
     ("bleu", "--translation=nowhere --reference=de", "nowhere"),
     ("bleu", "--translation=en", "--reference"),
     ("own_text", "--source=nowhere --target=de --output_dir=new", "nowhere"),

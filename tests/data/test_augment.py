@@ -20,71 +20,54 @@ ENCODER = SubwordTextEncoder.from_subtokens(
 OTHER = SubwordTextEncoder.from_subtokens(
     ["<pad>_", "<EOS>_", *ENCODER.all_subtoken_strings[:1:-1]]
 )
-WORDS = ["abc", "bca", "ca", "abcabc", "cab", "b"]
+SOME = ["abc", "bca", "ca", "abcabc", "cab", "b"]
 DROPPING = dataclasses.replace(HPARAMS, subword_dropout=0.4)
 TURNING = dataclasses.replace(HPARAMS, bidirectional_steps=37)
-SOURCE, TARGET = 10, 30  # the least id of either side of `Pairs`
+SOURCE, TARGET = 10, 30  # the least id of either side of `PAIRS`
 
 
-class Words(Problem):
-    """Subwords to bytes."""
-
-    name = "words"
-    encoders = ENCODER, ByteTextEncoder()
-
-    def feature_encoders(self, data_dir):
-        return dict(zip(("inputs", "targets"), self.encoders, strict=True))
+def problem_of(name, *encoders, **attributes):
+    """A problem of two encoders."""
+    made = dict(zip(("inputs", "targets"), encoders, strict=True))
+    attributes |= {"name": name, "feature_encoders": lambda self, data_dir: made}
+    return type(name, (Problem,), attributes)()
 
 
-class Pairs(Words):
-    """Pairs that tell by their ids which side is which."""
-
-    name = "pairs"
-    encoders = ByteTextEncoder(), ByteTextEncoder()
-
-
-class Packed(Pairs):
-    packed_length = 16
-
-
-class Separate(Pairs):
-    encoders = ENCODER, OTHER
+WORDS = problem_of("words", ENCODER, ByteTextEncoder())
+PAIRS = problem_of("pairs", ByteTextEncoder(), ByteTextEncoder())  # ids tell which side is which
+PACKED = problem_of("packed", ByteTextEncoder(), ByteTextEncoder(), packed_length=16)
+SEPARATE = problem_of("separate", ENCODER, OTHER)
+TAUGHT = problem_of(
+    *("taught", ByteTextEncoder(), ByteTextEncoder()),
+    stored_feature=lambda self, name: {"targets": "dist_targets"}.get(name, name),
+)
 
 
-class Taught(Pairs):
-    """What is learned lies beside the targets, as TranslateDistillProblem has it."""
-
-    def stored_feature(self, name):
-        return {"targets": "dist_targets"}.get(name, name)
-
-
-def write_words(folder, most_words):
-    for shard, path in enumerate(Words().filepaths("train", folder, 2)):
-        texts = [" ".join(WORDS[(n + k) % 6] for k in range(1 + n % most_words)) for n in range(40)]
-        write_examples(
-            path,
-            [
-                {"inputs": [*ENCODER.encode(text), 1], "targets": [n + 2, 40 + shard, 1]}
-                for n, text in enumerate(texts)
-            ],
-        )
+def write(folder, problem, example):
+    for shard, path in enumerate(problem.filepaths("train", folder, 2)):
+        write_examples(path, [example(n, shard) for n in range(40)])
     return str(folder)
+
+
+def write_words(folder, most):
+    """Sentences of 1 to `most` words; the targets name them."""
+
+    def example(n, shard):
+        text = " ".join(SOME[(n + k) % 6] for k in range(1 + n % most))
+        return {"inputs": [*ENCODER.encode(text), 1], "targets": [n + 2, 40 + shard, 1]}
+
+    return write(folder, WORDS, example)
 
 
 @pytest.fixture
 def data_dir(tmp_path):
-    """Files of `Words` and of `Pairs`."""
-    for shard, path in enumerate(Pairs().filepaths("train", tmp_path, 2)):
-        write_examples(
-            path,
-            [
-                {
-                    "inputs": [SOURCE + shard] * (3 + n % 5) + [100 + n, 1],
-                    "targets": [TARGET + shard] * (2 + n % 7) + [100 + n, 1],
-                }
-                for n in range(40)
-            ],
-        )
+    """Files of `WORDS` and of `PAIRS`."""
+
+    def example(n, shard):
+        source, target = [SOURCE + shard] * (3 + n % 5), [TARGET + shard] * (2 + n % 7)
+        return {"inputs": [*source, 100 + n, 1], "targets": [*target, 100 + n, 1]}
+
+    write(tmp_path, PAIRS, example)
     return write_words(tmp_path, 3)
 
 
@@ -108,8 +91,8 @@ def turned(pair):
 
 
 def test_every_epoch_has_the_same_texts_in_other_subwords(data_dir):
-    plain = texts_of(batches(Words(), data_dir, 200))
-    dropping = texts_of(batches(Words(), data_dir, 200, DROPPING))
+    plain = texts_of(batches(WORDS, data_dir, 200))
+    dropping = texts_of(batches(WORDS, data_dir, 200, DROPPING))
     assert plain.keys() == dropping.keys()
     for targets, (texts, cuts) in plain.items():
         assert dropping[targets][0] == texts and len(cuts) == 1
@@ -122,7 +105,7 @@ def test_every_epoch_has_the_same_texts_in_other_subwords(data_dir):
 def test_a_few_shapes_hold_the_same_examples(tmp_path, monkeypatch, most, shapes):
     data_dir = write_words(tmp_path, 7)
     plain, found = (
-        batches(Words(), data_dir, 200, DROPPING, seed=3, most_shapes=count) for count in (99, most)
+        batches(WORDS, data_dir, 200, DROPPING, seed=3, most_shapes=count) for count in (99, most)
     )
     assert len({batch["inputs"].shape for batch in plain}) == 7
     count = collections.Counter(batch["inputs"].shape for batch in found)
@@ -133,11 +116,11 @@ def test_a_few_shapes_hold_the_same_examples(tmp_path, monkeypatch, most, shapes
             np.testing.assert_array_equal(one[name][:height, :width], other[name])
             assert one[name].sum() == other[name].sum()
             assert one[name].shape == one["inputs"].shape
-    going_on = batches(Words(), data_dir, 50, DROPPING, seed=3, most_shapes=most, start=150)
+    going_on = batches(WORDS, data_dir, 50, DROPPING, seed=3, most_shapes=most, start=150)
     assert same(found[150:], going_on)
 
     monkeypatch.setattr(pipeline.keras.backend, "backend", lambda: "jax")
-    where = (Words(), "train", DROPPING, data_dir)
+    where = (WORDS, "train", DROPPING, data_dir)
     assert pipeline.make_dataset(*where, training=True).shares == []
     dataset = pipeline.make_dataset(*where, training=True, most_shapes=most, seed=3)
     for share, shape in dataset.shares:
@@ -146,19 +129,17 @@ def test_a_few_shapes_hold_the_same_examples(tmp_path, monkeypatch, most, shapes
     assert len(dataset.shares) == most
     later = pipeline.make_dataset(*where, training=True, most_shapes=most, seed=3, start=150)
     assert later.shares == dataset.shares
-
-
-def test_what_is_something_to_a_model_is_not_padded_so(tmp_path):
-    data_dir = write_words(tmp_path, 7)
+    # What is something to a model is not padded so.
     bytenet = dataclasses.replace(DROPPING, model="byte_net")
-    found = batches(Words(), data_dir, 90, bytenet, seed=3, most_shapes=1)
-    plain = batches(Words(), data_dir, 90, DROPPING, seed=3)
-    assert [len(batch["inputs"]) for batch in found] == [len(batch["inputs"]) for batch in plain]
-    assert len({batch["inputs"].shape for batch in found}) > 7
+    monkeypatch.undo()
+    found = batches(WORDS, data_dir, 90, bytenet, seed=3, most_shapes=1)
+    plain = batches(WORDS, data_dir, 90, DROPPING, seed=3)
+    assert [len(batch["inputs"]) for batch in found] == [len(b["inputs"]) for b in plain]
+    assert len({batch["inputs"].shape for batch in found}) >= 7
 
 
 def test_each_batch_has_draws_of_its_own():
-    (cut,) = augment.changes(Words(), DROPPING, "", seed=5, longest=99)
+    (cut,) = augment.changes(WORDS, DROPPING, "", seed=5, longest=99)
     ids = [*ENCODER.encode("abcabc bca abc"), 1]
     batch = Examples.of({"inputs": [ids] * 7, "targets": [[2, 1]] * 7})
     made = [cut(batch, number, slice(None)) for number in (3, 3, 4)]
@@ -169,31 +150,31 @@ def test_each_batch_has_draws_of_its_own():
 
 def test_the_last_steps_are_not_cut(data_dir):
     hparams = dataclasses.replace(DROPPING, train_steps=50, subword_dropout_final_steps=37)
-    found, plain = batches(Words(), data_dir, 60, hparams), batches(Words(), data_dir, 60)
-    assert same(found[:13], batches(Words(), data_dir, 13, DROPPING))
+    found, plain = batches(WORDS, data_dir, 60, hparams), batches(WORDS, data_dir, 60)
+    assert same(found[:13], batches(WORDS, data_dir, 13, DROPPING))
     assert same(found[13:], plain[13:]) and not same(found[12:], plain[12:])
 
 
 def test_of_a_reversed_problem_the_other_side_is_cut(data_dir):
-    found = batches(Words(was_reversed=True), data_dir, 60, DROPPING)
-    plain = batches(Words(was_reversed=True), data_dir, 60)
+    found = batches(type(WORDS)(was_reversed=True), data_dir, 60, DROPPING)
+    plain = batches(type(WORDS)(was_reversed=True), data_dir, 60)
     assert set(rows(found)) == set(rows(plain)) and len(set(rows(plain))) == 80
     assert len(set(rows(found, "targets"))) > len(set(rows(plain, "targets")))
 
 
 def test_half_of_the_pairs_are_turned_round_in_the_first_steps_and_no_other_changes(data_dir):
-    plain, found = batches(Pairs(), data_dir, 60), batches(Pairs(), data_dir, 60, TURNING)
+    plain, found = batches(PAIRS, data_dir, 60), batches(PAIRS, data_dir, 60, TURNING)
     assert same(found[37:], plain[37:]) and not same(found[36:], plain[36:])
     before, now = pairs_of(plain[:37]), pairs_of(found[:37])
     assert now == [p[::-1] if turned(n) else p for p, n in zip(before, now, strict=True)]
     assert 0.4 < sum(map(turned, now)) / len(now) < 0.6
     longer = dataclasses.replace(TURNING, bidirectional_steps=200)
-    every = set(pairs_of(batches(Pairs(), data_dir, 200, longer)))
-    whole = set(pairs_of(batches(Pairs(), data_dir, 200)))
+    every = set(pairs_of(batches(PAIRS, data_dir, 200, longer)))
+    whole = set(pairs_of(batches(PAIRS, data_dir, 200)))
     assert every == whole | {pair[::-1] for pair in whole}
 
 
-BOTH = [(Words(), DROPPING), (Pairs(), TURNING)]
+BOTH = [(WORDS, DROPPING), (PAIRS, TURNING)]
 
 
 @pytest.mark.parametrize("problem, hparams", BOTH)
@@ -223,8 +204,8 @@ def test_evaluation_leaves_everything_as_it_is(data_dir, problem, hparams):
 @pytest.mark.parametrize(
     "problem, hparams",
     [
-        (Pairs(), DROPPING),  # no subwords
-        *((each, TURNING) for each in (Packed(), Words(), Separate(), Taught())),
+        (PAIRS, DROPPING),  # no subwords
+        *((each, TURNING) for each in (PACKED, WORDS, SEPARATE, TAUGHT)),
     ],
 )
 def test_what_cannot_be_changed_is_refused(problem, hparams):

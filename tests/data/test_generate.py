@@ -1,15 +1,23 @@
+"""t2t-datagen's files: which are made, kept and refused, and their bytes whatever happens."""
+
 import contextlib
+import gzip
 import json
 import operator
 import os
+import shutil
+import signal
+import subprocess
+import sys
 import tempfile
 
 import pytest
 
 from t2t_repro import problem as problems
-from t2t_repro import process
+from t2t_repro import process, registry
 from t2t_repro.data import generate, packing
-from t2t_repro.data.job import Job
+from t2t_repro.data.beam import Beam
+from t2t_repro.data.job import DROP, Job
 from t2t_repro.errors import Interrupted, UserError
 from t2t_repro.problem import Split, VocabType
 from tests.data.record_files import read_examples
@@ -26,10 +34,7 @@ class Toy(problems.Text2TextProblem):
     vocab_type = VocabType.SUBWORD
     approx_vocab_size = 200
     text = TEXT
-
-    @property
-    def dataset_splits(self):
-        return [{"split": Split.TRAIN, "shards": 2}, {"split": Split.EVAL, "shards": 1}]
+    dataset_splits = [{"split": Split.TRAIN, "shards": 2}, {"split": Split.EVAL, "shards": 1}]
 
     def num_samples(self, tmp_dir, dataset_split):
         return len(self.text[dataset_split])
@@ -39,9 +44,20 @@ class Toy(problems.Text2TextProblem):
             yield {"inputs": line, "targets": line.upper()}
 
 
+class PackedToy(Toy):
+    packed_length, packed_spacing = 31, 2
+
+
+class Together(Toy):
+    is_generate_per_split = False
+
+
 FILES = ["toy-dev-00000-of-00001", "toy-train-00000-of-00002", "toy-train-00001-of-00002"]
 SUMMARY, VOCABULARY = "datagen.toy.json", "vocab.toy.200.subwords"
-KNOWN = VOCABULARY + ".json"
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
 def run(tmp_path, problem=None, **kwargs):
@@ -59,27 +75,20 @@ def run(tmp_path, problem=None, **kwargs):
 
 def test_writes_files_vocabulary_and_summary(tmp_path):
     said, read = run(tmp_path)
-    assert sorted(os.listdir(tmp_path)) == sorted([SUMMARY, *FILES, VOCABULARY, KNOWN])
+    assert {*os.listdir(tmp_path)} == {SUMMARY, *FILES, VOCABULARY, f"{VOCABULARY}.json"}
     assert len(said) == 1 and list(read) == FILES
     assert read[FILES[0]] == TEXT[Split.EVAL]
     assert sorted(read[FILES[1]]) == sorted(TEXT[Split.TRAIN][0::2])
     assert read[FILES[1]] != TEXT[Split.TRAIN][0::2]  # shuffled
     summary = json.loads((tmp_path / SUMMARY).read_text())
-    assert summary["splits"]["train"]["examples"] == 30
-    assert summary["splits"]["train"]["files"] == 2
-    assert summary["splits"]["dev"]["empty"] == {"inputs": 1, "targets": 1}
+    train, dev = (summary["splits"][split] for split in ("train", "dev"))
+    assert (train["examples"], train["files"]) == (30, 2)
+    assert dev["empty"] == {"inputs": 1, "targets": 1} and dev["bytes"]["inputs"] == 10
     sizes = [len(e["inputs"]) for e in read_examples(tmp_path / FILES[0])]
-    assert summary["splits"]["dev"]["tokens"]["inputs"] == sum(sizes)
-    assert summary["splits"]["dev"]["longest"]["inputs"] == max(sizes)
+    assert dev["tokens"]["inputs"] == sum(sizes) and dev["longest"]["inputs"] == max(sizes)
     assert summary["vocab_size"]["inputs"] == Toy().inputs_vocab_size(str(tmp_path))
-
-
-def test_seed_decides_the_order(tmp_path):
-    found = {}
-    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
-        (tmp_path / name).mkdir()
-        _, found[name] = run(tmp_path / name, seed=seed)
-    assert found["a"] == found["b"] != found["c"]
+    others = [run(tmp_path / name, seed=seed)[1] for name, seed in (("b", 1), ("c", 1), ("d", 2))]
+    assert others[0] == others[1] != others[2]
 
 
 def test_what_is_there_is_kept_unless_overwritten(tmp_path):
@@ -92,7 +101,7 @@ def test_what_is_there_is_kept_unless_overwritten(tmp_path):
     assert run(tmp_path, changed, overwrite=True)[1][FILES[0]] == ["train 7"]
 
 
-def test_a_split_that_is_not_whole_is_made_again(tmp_path):
+def test_a_split_that_is_not_whole_is_made_again_and_a_lost_vocabulary_not_unasked(tmp_path):
     _, before = run(tmp_path)
     (tmp_path / FILES[1]).unlink()
     (tmp_path / (FILES[1] + ".unshuffled.incomplete")).write_bytes(b"half")
@@ -101,12 +110,8 @@ def test_a_split_that_is_not_whole_is_made_again(tmp_path):
     assert (tmp_path / FILES[0]).stat().st_mtime_ns == dev
     summary = json.loads((tmp_path / SUMMARY).read_text())
     assert sorted(summary["splits"]) == ["dev", "train"]
-
-
-def test_a_lost_vocabulary_is_not_replaced_unasked(tmp_path):
-    run(tmp_path)
-    (tmp_path / VOCABULARY).unlink()
-    (tmp_path / FILES[0]).unlink()
+    for name in (VOCABULARY, FILES[0]):
+        (tmp_path / name).unlink()
     with pytest.raises(UserError, match=VOCABULARY):
         run(tmp_path)
     run(tmp_path, overwrite=True)
@@ -124,9 +129,6 @@ def test_number_of_files_and_cases(tmp_path):
 
 
 def test_one_source_for_all_splits(tmp_path):
-    class Together(Toy):
-        is_generate_per_split = False
-
     _, read = run(tmp_path, Together())
     assert [len(read[name]) for name in FILES] == [10, 10, 10]
     assert sorted(line for lines in read.values() for line in lines) == sorted(TEXT[Split.TRAIN])
@@ -138,10 +140,6 @@ def test_an_empty_split_is_an_error(tmp_path):
     with pytest.raises(UserError):
         run(tmp_path, empty)
     assert not list(tmp_path.glob("*incomplete"))
-
-
-class PackedToy(Toy):
-    packed_length, packed_spacing = 31, 2
 
 
 def test_each_file_is_packed_by_itself_after_it_was_shuffled(tmp_path):
@@ -182,3 +180,174 @@ def test_a_signal_waits_until_a_process_is_told_what_to_do(half_started):
     with contextlib.suppress(ChildProcessError):  # the pool has waited for it
         os.waitpid(half_started[0], 0)
     assert len(half_started) == 1
+
+
+# --- of text in files -----------------------------------------------------------------------------
+
+NAME, SHARDS = "text2text_tmpdir", 5
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Several blocks, and files, of a small text."""
+    monkeypatch.setattr(generate, "SAMPLES", 7)
+    monkeypatch.setattr(generate, "TEXTS", 20)
+    monkeypatch.setattr(type(registry.get_problem(NAME)), "pairs_a_file", 17)
+
+
+@pytest.fixture
+def raw(small, tmp_path):
+    folder = tmp_path / "raw"
+    folder.mkdir()
+    for side in ("inputs", "targets"):
+        lines = [f"{side} {number} of {number * 7 % 31} words\n" for number in range(83)]
+        (folder / f"{side}.train.txt").write_text("".join(lines))
+        (folder / f"{side}.eval.txt").write_text("".join(lines[:9]))
+    return folder
+
+
+def make(raw, data, machine=None, **options):
+    said = []
+    job = Job(registry.get_problem(NAME), raw.parent / data, raw, **options)
+    generate.generate_data(job, machine, report=said.append)
+    return said
+
+
+def trained(raw, data):
+    return sorted(path.name for path in (raw.parent / data).glob(f"{NAME}-train-*"))
+
+
+def test_as_many_training_files_as_the_text_fills(raw):
+    make(raw, "data")
+    assert trained(raw, "data")[-1] == f"{NAME}-train-00004-of-00005"
+    assert len(trained(raw, "data")) == SHARDS
+    make(raw, "few", max_cases=4)
+    make(raw, "t2t", num_shards=100)
+    assert (len(trained(raw, "few")), len(trained(raw, "t2t"))) == (1, 100)
+    make(raw, "t2t")
+    assert len(trained(raw, "t2t")) == 100
+    make(raw, "t2t", overwrite=True)
+    assert len(trained(raw, "t2t")) == SHARDS
+
+
+def test_files_of_tensor2tensor_need_no_raw_text(raw):
+    make(raw, "data", num_shards=3)
+    (raw.parent / "data" / f"datagen.{NAME}.json").unlink()
+    (raw / "inputs.train.txt").write_text("another\n" * 83)
+    assert "3" in make(raw, "data")[0]
+    shutil.rmtree(raw)
+    assert "3" in make(raw, "data")[0]
+
+
+def test_text_that_changed_since_is_refused_and_packed_text_is_the_same(raw):
+    make(raw, "data")
+    before = contents(raw.parent / "data")
+    summary = json.loads(before[f"datagen.{NAME}.json"])
+    assert list(summary["splits"]["train"]["raw_text"]) == ["inputs.train.txt", "targets.train.txt"]
+    for name in ("targets.train.txt", "inputs.eval.txt"):
+        text = (raw / name).read_text()
+        (raw / name).write_text(text.replace(" of", " if"))  # as many bytes
+        with pytest.raises(UserError, match=name):
+            make(raw, "data")
+        assert contents(raw.parent / "data") == before
+        (raw / name).write_text(text)
+    path = raw / "inputs.train.txt"
+    (raw / f"{path.name}.gz").write_bytes(gzip.compress(path.read_bytes()))
+    path.unlink()
+    assert "5" in make(raw, "data")[0]
+    (raw / "inputs.eval.txt").write_text("inputs b\n" * 9)
+    make(raw, "data", overwrite=True)
+    assert "5" in make(raw, "data")[0]
+
+
+@pytest.mark.parametrize("machine", [generate.Local(3), Beam("DirectRunner")])
+def test_the_bytes_do_not_depend_on_the_machine(raw, tmp_path, machine):
+    make(raw, "plain", seed=3, check=DROP)
+    make(raw, "other", machine, seed=3, check=DROP)
+    found = contents(tmp_path / "other")
+    assert found == contents(tmp_path / "plain")
+    left_out = found[f"datagen.{NAME}.bad_pairs.tsv"].decode().splitlines()[1:]
+    assert len(left_out) == 9 and left_out[0].split("\t")[:3] == ["train", "1", "leakage"]
+    summary = json.loads(found[f"datagen.{NAME}.json"])
+    assert summary["splits"]["train"]["examples"] == 74
+    assert sum("-train-" in name for name in found) == SHARDS
+    assert sum(name.startswith("vocab.") for name in found) == 2  # and what is known of it
+
+
+def test_drawn_samples_are_the_same_on_beam_and_every_file_is_written(small, tmp_path):
+    problem = registry.get_problem("algorithmic_reverse_decimal40")
+    for name, machine in (("plain", None), ("beam", Beam("DirectRunner"))):
+        job = Job(problem, tmp_path / name, NO_RAW_TEXT, max_cases=4)
+        generate.generate_data(job, machine)
+    found = contents(tmp_path / "beam")
+    assert found == contents(tmp_path / "plain")
+    assert sum(not content for content in found.values()) == 6  # of 10 files
+
+
+# Kills itself when a function is called for the so-many-th time.
+DYING = """
+import os, signal, sys
+from t2t_repro import registry
+from t2t_repro.data import generate
+from t2t_repro.data.job import Job
+from t2t_repro.text import vocabulary_size
+
+where, count, raw, data, overwrite = sys.argv[1], int(sys.argv[2]), *sys.argv[3:]
+generate.SAMPLES = 7
+owner, _, name = where.rpartition(".")
+owner = eval(owner)
+function, calls = getattr(owner, name), []
+
+def dying(*args, **more):
+    calls.append(0)
+    if len(calls) == count:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return function(*args, **more)
+
+setattr(owner, name, dying)
+problem = registry.get_problem("text2text_tmpdir")
+generate.generate_data(Job(problem, data, raw, num_shards=5, overwrite=bool(overwrite)))
+"""
+
+
+@pytest.mark.parametrize(
+    ("where", "count", "files", "overwrite"),
+    [
+        ("vocabulary_size.os.replace", 1, 0, ""),
+        ("generate.MakeFrames.__call__", 6, 0, ""),
+        ("generate.finish_file", 3, 2, ""),
+        ("generate._write_summary", 2, 5, ""),  # all training files have their names
+        ("generate.MakeFrames.__call__", 14, 5, ""),  # in the dev split
+        ("generate._write_summary", 4, 6, ""),
+        ("generate.MakeFrames.__call__", 14, 5, "overwrite"),  # none of the old text
+    ],
+)
+def test_after_a_kill_the_same_command_ends_with_the_same_files(
+    raw, tmp_path, where, count, files, overwrite
+):
+    make(raw, "whole")
+    if overwrite:
+        make(raw, "data", seed=5)
+    data = tmp_path / "data"
+    command = [sys.executable, "-c", DYING, where, str(count), raw, data, overwrite]
+    assert subprocess.run(command).returncode == -signal.SIGKILL
+    assert len([path for path in data.glob("*-of-*") if path.suffix == ""]) == files
+    make(raw, "data")
+    assert contents(data) == contents(tmp_path / "whole")
+
+
+def test_a_full_disk_is_named_and_leaves_no_unfinished_file(raw, tmp_path, monkeypatch):
+    real = open
+
+    def full(path, mode):
+        return real("/dev/full" if "00001-of" in path else path, mode, buffering=0)
+
+    data = tmp_path / "data"
+    with monkeypatch.context() as patch:
+        patch.setattr(generate, "open", full, raising=False)
+        with pytest.raises(OSError) as caught:
+            make(raw, "data")
+    assert caught.value.filename == str(data) and not list(data.glob("*incomplete"))
+    make(raw, "data")
+    make(raw, "whole")
+    assert contents(data) == contents(tmp_path / "whole")

@@ -42,21 +42,6 @@ def test_packs_as_t2t(cases):
         assert list(packing.pack(iter(case["samples"]), **arguments)) == case["packed"]
 
 
-def test_unpacking_gives_each_sample_back(cases):
-    for case in cases:
-        found = [one for packed in case["packed"] for one in packing.unpack(packed)]
-        assert sorted(map(repr, found)) == sorted(map(repr, case["samples"]))
-
-
-def test_both_sides_must_fit_with_their_spacing():
-    first, second = sample(3, 5), sample(4, 2)
-    (together,) = packing.pack([first, second], 8, spacing=1)
-    assert together["targets"] == [6, 6, 6, 6, 1, 0, 6, 1]
-    assert together["inputs_segmentation"] == [1, 1, 1, 0, 2, 2, 2, 2]
-    assert together["inputs_position"] == [0, 1, 2, 0, 0, 1, 2, 3]
-    assert len(list(packing.pack([first, second], 7, spacing=1))) == 2
-
-
 def test_a_sample_that_is_too_long_stays_alone_and_whole():
     long, short = sample(12, 3), sample(2, 2)
     assert [len(e["inputs"]) for e in packing.pack([short, long, short], 9)] == [4, 12]

@@ -2,10 +2,6 @@ import collections
 import contextlib
 import dataclasses
 import itertools
-import os
-import subprocess
-import sys
-import textwrap
 
 import numpy as np
 import pytest
@@ -169,12 +165,6 @@ def test_truncation_comes_before_the_filter(problem, write_split):
     assert {batch["targets"].shape[1] for batch in found} == {5}
 
 
-def test_fixed_batch_size(problem, write_split):
-    hparams = HParams(batch_size=48, max_length=16, use_fixed_batch_size=True)
-    found = batches(problem, write_split(LENGTHS), 20, hparams=hparams)
-    assert {len(batch["inputs"]) for batch in found} == {48}
-
-
 def test_describe_counts_what_the_batches_hold(problem, write_split):
     data_dir = write_split(LENGTHS, split="dev")
     hparams = HPARAMS.override("eval_drop_long_sequences=true,min_length=5")
@@ -294,31 +284,3 @@ def test_what_text_dataset_refuses(pairs, changes, training, refused):
     hparams = dataclasses.replace(TEXT_HPARAMS, **changes)
     with pytest.raises(UserError) if refused else contextlib.nullcontext():
         assert len(list(text_dataset(*pairs, ENCODER, hparams, training=training))) == 1
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="cores cannot be taken away")
-def test_on_one_core_nobody_waits_for_an_iterator_that_is_dropped(problem, write_split):
-    """tf.data's own tuning sleeps twice as long each time, and here is waited for."""
-    program = """
-        import os, sys, time
-
-        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-        from t2t_repro.config import HParams
-        from t2t_repro.data import dataset
-        from tests.data.conftest import Bytes
-
-        hparams = HParams(batch_size=60, max_length=16, min_length_bucket=4)
-        made = dataset(Bytes(), sys.argv[1], hparams)
-        batches = iter(made)
-        end = time.monotonic() + 3
-        while time.monotonic() < end:
-            next(batches)
-            time.sleep(0.01)
-        began = time.monotonic()
-        del batches
-        print(time.monotonic() - began)
-    """
-    command = [sys.executable, "-c", textwrap.dedent(program), str(write_split(LENGTHS))]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert float(done.stdout) < 0.5, done.stdout

@@ -50,18 +50,6 @@ def test_numbers_one_by_one_are_read_and_other_fields_skipped(tmp_path):
     assert (ids.tolist(), lengths.tolist()) == ([7, -3, 5, 7], [[2, 0], [0, 2]])
 
 
-def test_format_is_that_of_t2t():
-    """The bytes of an Example, as the protocol buffer's definition lays them out."""
-    packed = b"\x0a\x02\x02\x01"  # Int64List.value, packed: 2, 1
-    feature = b"\x1a" + bytes([len(packed)]) + packed
-    entries = b""
-    for name in (b"inputs", b"targets"):
-        entry = b"\x0a" + bytes([len(name)]) + name + b"\x12" + bytes([len(feature)]) + feature
-        entries += b"\x0a" + bytes([len(entry)]) + entry
-    expected = b"\x0a" + bytes([len(entries)]) + entries
-    assert tfrecord.serialize({"targets": [2, 1], "inputs": [2, 1]}) == expected
-
-
 def test_the_checksum_is_crc_32c():
     crc = 0xE3069283  # of these digits, by RFC 3720 and others
     masked = ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF

@@ -115,11 +115,3 @@ def test_sizes_and_spaces():
     assert problem.num_samples("", Split.TRAIN) == 1000 and problem.num_samples("", "dev") == 100
     assert problem.dataset_splits[0] == {"split": "train", "shards": 1}
     assert (problem.input_space_id, problem.target_space_id) == (10, 11)
-
-
-def test_bases():
-    with pytest.raises(NotImplementedError):
-        algorithmic._Arithmetic.operation(1, 2)
-    assert algorithmic.to_digits(0, 10) == [0]
-    assert algorithmic.to_digits(120, 10) == [0, 2, 1]
-    assert algorithmic.from_digits([0, 2, 1], 10) == 120

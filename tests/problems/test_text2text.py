@@ -52,12 +52,6 @@ def test_a_test_set_is_text_alone(raw_dir):
     assert registry.get_problem("translate_ende_multi30k").text_alone(str(raw_dir)) == []
 
 
-def test_which_problems_say_the_size_of_their_vocabulary():
-    assert not registry.get_problem("text2text_tmpdir").says_vocab_size
-    for name in ("translate_ende_wmt32k", "translate_ende_wmt32k_packed", "wsj_parsing"):
-        assert registry.get_problem(name).says_vocab_size
-
-
 def test_several_pairs_make_an_example_and_few_shapes_of_batches(tmp_path, monkeypatch):
     problem = registry.get_problem("text2text_tmpdir_packed")
     assert problem.packed_length == 256 and not problem.says_vocab_size

@@ -175,14 +175,6 @@ def test_a_tree_that_is_not_under_a_bracket_of_its_own_is_refused(raw_dir):
     assert last == {"inputs": "a", "targets": "S NN /S"}
 
 
-def test_a_split_without_a_tree_is_an_error(treebank, tmp_path):
-    (treebank / "combined" / "wsj_0010.mrg").write_text("( (S (-NONE- *)) )\n")
-    options = {"treebank_dir": str(treebank), "treebank_split": "0.7,0.2,0.1"}
-    with pytest.raises(UserError, match="1"):
-        registry.get_problem("wsj_parsing").prepare_raw_files(str(tmp_path), options)
-    assert not list(tmp_path.glob("*.trees"))  # another split may be tried
-
-
 def datagen_with(*flags):
     cli.run("t2t-datagen", datagen.__doc__, datagen.define_flags, datagen.main, list(flags))
 

@@ -1,10 +1,5 @@
 """Byte pairs that are learnt of text."""
 
-import sys
-
-import pytest
-
-from t2t_repro.errors import UserError
 from t2t_repro.text import bpe
 from t2t_repro.text.encoders import NUM_RESERVED_TOKENS
 from t2t_repro.text.sentence_piece import SentencePieceEncoder
@@ -42,10 +37,3 @@ def test_a_short_text_has_fewer_and_the_same_text_the_same(tmp_path):
     assert number < 3 and encoder.decode(encoder.encode("ab a")) == "ab a"
     learnt(tmp_path / "b.model", ["a b ab"], 3700)
     assert (tmp_path / "a.model").read_bytes() == (tmp_path / "b.model").read_bytes()
-
-
-def test_without_the_package_nothing_is_written(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "sentencepiece", None)
-    with pytest.raises(UserError):
-        bpe.learn(tmp_path / "b.model", WORDS, 7)
-    assert not list(tmp_path.iterdir())

@@ -6,7 +6,7 @@ import random
 import pytest
 
 from t2t_repro.errors import UserError
-from t2t_repro.text import SubwordTextEncoder, tokenizer
+from t2t_repro.text import SubwordTextEncoder
 from t2t_repro.text.escaping import ESCAPE_CHARACTERS, escape_token
 from t2t_repro.text.vocabulary import count_tokens
 
@@ -114,21 +114,6 @@ def test_a_reserved_token_matches_in_text_where_no_count_put_it():
     encoder = SubwordTextEncoder.build_to_target_size(60, counts, 5, 5, reserved_tokens=reserved)
     expected = naive_search(60, counts, 5, 5, reserved, None, 4)
     assert encoder.all_subtoken_strings == tuple(expected)
-
-
-def test_the_order_of_the_counts_does_not_matter():
-    counts = count_tokens(corpus(2))
-    shuffled = dict(random.Random(5).sample(sorted(counts.items()), len(counts)))
-    built = [SubwordTextEncoder.build_to_target_size(80, c, 1, 50) for c in (counts, shuffled)]
-    assert built[0].all_subtoken_strings == built[1].all_subtoken_strings
-
-
-def test_build_from_generator_counts_tokens():
-    lines = corpus(2)
-    counts = collections.Counter(token for line in lines for token in tokenizer.encode(line))
-    built = SubwordTextEncoder.build_from_generator(iter(lines), 90, max_subtoken_length=4)
-    expected = naive_search(90, counts, 1, 1000, RESERVED, 4, 4)
-    assert built.all_subtoken_strings == tuple(expected)
 
 
 def test_long_tokens_are_no_trouble_with_a_bound():

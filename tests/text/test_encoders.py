@@ -5,11 +5,9 @@ import pathlib
 import subprocess
 import sys
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from t2t_repro.errors import UserError
 from t2t_repro.text import ByteTextEncoder, TextEncoder, TokenTextEncoder
 
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden" / "text"
@@ -64,11 +62,6 @@ def test_tokens_of_a_file(tmp_path):
     assert encoder.encode("ß x") == [2, 3]
     path.write_bytes(b"<pad> \r\n<EOS>\r\nlast")
     assert TokenTextEncoder(path).encode("<pad> last") == [0, 2]
-
-
-def test_a_list_with_duplicates():
-    with pytest.raises(UserError, match="vocab_list"):
-        TokenTextEncoder(None, vocab_list=["a", "b", "a"])
 
 
 def test_importing_the_encoders_is_cheap():

@@ -21,13 +21,6 @@ def test_lines_end_at_newlines_alone(tmp_path, name):
     assert list(raw.lines(str(write(tmp_path / name, b"")))) == []
 
 
-@pytest.mark.parametrize("name", ["a.txt", "a.txt.gz"])
-def test_samples_are_stripped_lines(tmp_path, name):
-    text = "\ufeff one \r\n\n\u2028two\u2028three\x0cfour\n five"
-    path = write(tmp_path / name, text.encode())
-    assert list(raw.stripped_lines(path)) == ["one", "", "two\u2028three\x0cfour", "five"]
-
-
 @pytest.mark.parametrize("encoding", ["cp1252", "latin-1"])
 def test_a_line_of_windows_is_converted_as_it_is_told(tmp_path, encoding):
     text = "“naïve”" if encoding == "cp1252" else "naïve"

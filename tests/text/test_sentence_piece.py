@@ -4,7 +4,6 @@ import pytest
 
 from t2t_repro.errors import UserError
 from t2t_repro.text.sentence_piece import SentencePieceEncoder
-from t2t_repro.text.subword import SubwordTextEncoder
 from tests.text.pieces import train
 
 TEXTS = [
@@ -70,10 +69,3 @@ def test_a_file_that_is_no_model_is_named(tmp_path, content):
     (tmp_path / "own.model").write_bytes(content)
     with pytest.raises(UserError):
         SentencePieceEncoder(tmp_path / "own.model")
-
-
-def test_subwords_in_a_graph_keep_nothing_else():
-    from t2t_repro.text import graph
-
-    subwords = [*"\\_u;0123456789", "<pad>_", "<EOS>_", "a_"]
-    assert graph.of(SubwordTextEncoder.from_subtokens(subwords)).resources == []

@@ -50,11 +50,6 @@ def test_decode_undoes_encode(text):
     assert ENCODER.decode([*ENCODER.encode(text), 1, 0], strip_extraneous=True) == text
 
 
-@given(st.text(min_size=1))
-def test_decode_undoes_encode_without_tokenizing(token):
-    assert ENCODER.decode(ENCODER.encode_without_tokenizing(token)) == token
-
-
 def test_the_longest_subtoken_is_taken_first():
     def pieces(text):
         return ENCODER.decode_list(ENCODER.encode(text))
@@ -120,13 +115,6 @@ def test_files_with_and_without_quotes(tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == ["vocab"]
 
 
-def test_lines_end_at_newlines_alone(tmp_path):
-    path = tmp_path / "vocab"
-    odd = [*RESERVED, *ESCAPES, "\u2028", "\x85_", "\x0c", "\r", "'", '"_', "''"]
-    SubwordTextEncoder.from_subtokens(odd).store_to_file(path)
-    assert SubwordTextEncoder(path).all_subtoken_strings == tuple(odd)
-
-
 def test_a_character_known_only_within_longer_subtokens_is_escaped():
     encoder = SubwordTextEncoder.from_subtokens([*RESERVED, *ESCAPES, "ab", "b"])
     assert encoder.decode_list(encoder.encode("aba")) == ["ab", *r"\97;", "_"]
@@ -145,16 +133,6 @@ def test_files_that_are_no_vocabulary(tmp_path):
         SubwordTextEncoder(path)
     with pytest.raises(UserError):
         SubwordTextEncoder.from_subtokens(["a", "a"])
-
-
-def test_a_failed_write_leaves_the_file_before_it(tmp_path):
-    path = tmp_path / "vocab"
-    path.write_text("before", encoding="utf-8")
-    broken = SubwordTextEncoder.from_subtokens([*RESERVED, *ESCAPES, "\ud800"])
-    with pytest.raises(UnicodeEncodeError):
-        broken.store_to_file(path)
-    assert path.read_text(encoding="utf-8") == "before"
-    assert [file.name for file in tmp_path.iterdir()] == ["vocab"]
 
 
 @pytest.fixture(scope="module")
