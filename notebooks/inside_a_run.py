@@ -234,5 +234,5 @@ drawn
 # Under post-norm the last layers have the largest gradients, which do not fall with depth; under
 # pre-norm they fall, while the sums grow from layer to layer (Xiong et al. 2020). Large steps on
 # large gradients at the very beginning are what a warm-up prevents.
-# `docs/post-norm-and-pre-norm.md` has the two trained at three depths, with and without warm-up;
+# `docs/paper.md` has the two trained at several depths;
 # `t2t-compare` does it with your data.

@@ -1,7 +1,7 @@
 """The paper's data: WMT14 as tensorflow-datasets lists it (`wmt14_translate`), section 5.1.
 
 Training: Europarl 7, Common Crawl and News Commentary 9; for French also the UN's and the 10^9
-corpus. dev: newstest2013. test: newstest2014. docs/wmt14.md goes from the files to the scores.
+corpus. dev: newstest2013. test: newstest2014. docs/paper.md goes from the files to the scores.
 """
 
 import os
