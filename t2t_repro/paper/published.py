@@ -3,9 +3,9 @@
 from typing import NamedTuple
 
 SUSTAINED_TFLOPS = 9.5  # of a P100 (footnote 5)
-BATCH_TOKENS = 25_000  # of each side, about (section 5.1)
 VOCABULARY = 37_000  # of English-German (section 5.1)
 GPUS = 8  # P100 (section 5.2)
+HOURS = {"base": 12, "big": 3.5 * 24}  # of training on these (section 5.2)
 
 
 class System(NamedTuple):
@@ -29,62 +29,6 @@ TABLE2 = (
     System("ConvS2S Ensemble", 26.36, 41.29, 7.7e19, 1.2e21),
     System("Transformer (base model)", 27.3, 38.1, 3.3e18, 3.3e18),
     System("Transformer (big)", 28.4, 41.8, 2.3e19, 2.3e19),
-)
-
-
-class Reproduction(NamedTuple):
-    """What others have reached on newstest2014 En-De; `tokens` are a batch's, padding included."""
-
-    who: str
-    devices: str
-    tokens: int | None
-    steps: str
-    bleu: float
-    kind: str
-    source: str
-
-
-_REPRODUCTIONS = """\
-T2T user, base, 20 averaged | 8 GPUs x 4,096 | 32768 | 250k | 26.96 | multi-bleu | tensor2tensor#317
-the same, byte pairs | 8 GPUs x 4,096 | 32768 | 250k | 27.11 | compounds split | tensor2tensor#317
-T2T user, base | 1 GPU x 3,072 | 3072 | 500k | 25.61 | multi-bleu | tensor2tensor#317
-T2T user, base_single_gpu | 2 GPUs || 400k | 23.50 | multi-bleu | tensor2tensor#455
-T2T user, big_single_gpu | 2 GPUs x 2,048 | 4096 | 600k | 26.02 | multi-bleu | tensor2tensor#518
-TensorFlow models, big | 8 V100 | 24576 | 250k | 28.4 | uncased | tensorflow/models#7816
-NVIDIA, big | 8 A100 x 10,240 | 81920 || 27.92 | sacreBLEU | DeepLearningExamples
-fairseq, big, Scaling NMT | 128 GPUs ||| 29.29 | compounds split | fairseq examples/scaling_nmt
-OpenNMT-tf, base |||| 26.93 | sacreBLEU | CTranslate2's README
-"""
-
-
-def _reproduction(line: str) -> Reproduction:
-    who, devices, tokens, steps, bleu, *rest = map(str.strip, line.split("|"))
-    return Reproduction(who, devices, int(tokens) if tokens else None, steps, float(bleu), *rest)
-
-
-REPRODUCTIONS = tuple(map(_reproduction, _REPRODUCTIONS.splitlines()))
-
-
-def sacrebleu_of(bleu: float) -> float:
-    """Returns about which sacreBLEU a tokenised BLEU with compounds split of En-De is.
-
-    NVIDIA's line over 2,000 checkpoints (DeepLearningExamples, PyTorch/Translation/Transformer).
-    """
-    return 0.978 * bleu - 0.05
-
-
-class Training(NamedTuple):
-    """How long the paper trained a model on 8 P100s (section 5.2)."""
-
-    model: str
-    hparams_set: str
-    hours: float
-    flop: float  # as table 2 prints it
-
-
-TRAINING = (
-    Training("base", "paper_table3_base", 12, 3.3e18),
-    Training("big", "paper_table3_big", 3.5 * 24, 2.3e19),
 )
 
 
@@ -180,26 +124,19 @@ CONCLUSIONS = (
 )
 
 
-class Parser(NamedTuple):
-    """A row of table 4: F1 on section 23 of the WSJ."""
-
-    name: str
-    training: str
-    f1: float
-
-
 _WSJ_ONLY = "WSJ only, discriminative"
+# Parser, what it was trained on, and F1 on section 23 of the WSJ.
 TABLE4 = (
-    Parser("Vinyals & Kaiser et al. (2014)", _WSJ_ONLY, 88.3),
-    Parser("Petrov et al. (2006)", _WSJ_ONLY, 90.4),
-    Parser("Zhu et al. (2013)", _WSJ_ONLY, 90.4),
-    Parser("Dyer et al. (2016)", _WSJ_ONLY, 91.7),
-    Parser("Transformer (4 layers)", _WSJ_ONLY, 91.3),
-    Parser("Zhu et al. (2013)", "semi-supervised", 91.3),
-    Parser("Huang & Harper (2009)", "semi-supervised", 91.3),
-    Parser("McClosky et al. (2006)", "semi-supervised", 92.1),
-    Parser("Vinyals & Kaiser et al. (2014)", "semi-supervised", 92.1),
-    Parser("Transformer (4 layers)", "semi-supervised", 92.7),
-    Parser("Luong et al. (2015)", "multi-task", 93.0),
-    Parser("Dyer et al. (2016)", "generative", 93.3),
+    ("Vinyals & Kaiser et al. (2014)", _WSJ_ONLY, 88.3),
+    ("Petrov et al. (2006)", _WSJ_ONLY, 90.4),
+    ("Zhu et al. (2013)", _WSJ_ONLY, 90.4),
+    ("Dyer et al. (2016)", _WSJ_ONLY, 91.7),
+    ("Transformer (4 layers)", _WSJ_ONLY, 91.3),
+    ("Zhu et al. (2013)", "semi-supervised", 91.3),
+    ("Huang & Harper (2009)", "semi-supervised", 91.3),
+    ("McClosky et al. (2006)", "semi-supervised", 92.1),
+    ("Vinyals & Kaiser et al. (2014)", "semi-supervised", 92.1),
+    ("Transformer (4 layers)", "semi-supervised", 92.7),
+    ("Luong et al. (2015)", "multi-task", 93.0),
+    ("Dyer et al. (2016)", "generative", 93.3),
 )

@@ -81,10 +81,10 @@ def table2(
         Interrupted: on a signal.
     """
     problem_name, hparams_set = TABLE2[name]
-    problem, model = registry.get_problem(problem_name), published.TRAINING["_big" in hparams_set]
-    averaged, changes = _AVERAGED[model.model], hparams
+    problem, model = registry.get_problem(problem_name), "big" if "_big" in hparams_set else "base"
+    averaged, changes = _AVERAGED[model], hparams
     steps = registry.get_hparams(hparams_set, changes).train_steps
-    updates = round(steps / (model.hours * 60 / _MINUTES))
+    updates = round(steps / (published.HOURS[model] * 60 / _MINUTES))
     if train_steps:  # tried out: there are to be checkpoints to average all the same
         changes = ",".join(filter(None, [changes, f"train_steps={train_steps}"]))
         updates = min(updates, max(1, train_steps // (averaged + 1)))

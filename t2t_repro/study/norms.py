@@ -81,11 +81,10 @@ def activation_scales(model: keras.Model, batch: Mapping[str, Any]) -> dict[str,
         model: a `Transformer`.
         batch: {"inputs": int32 (B, S), "targets": int32 (B, T)}, not packed.
     """
-    scales, _ = _walk(model, batch)
-    return scales
+    return walk(model, batch)[0]
 
 
-def _walk(model: keras.Model, batch: Mapping[str, Any]) -> tuple[dict[str, float], Any]:
+def walk(model: keras.Model, batch: Mapping[str, Any]) -> tuple[dict[str, float], Any]:
     """Walks as `Transformer.call`; returns the scales, and the decoder's output (B, T, D)."""
     inputs, targets = (ops.convert_to_tensor(batch[side]) for side in ("inputs", "targets"))
     real = inputs != 0

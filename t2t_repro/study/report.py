@@ -118,10 +118,13 @@ def _results_table(results: Results) -> Table:
         rows,
         (
             "Dev loss (nats) and accuracy are of all dev tokens at the end. ±: half of the 95 % "
-            "interval over the seeds, by Student's t. p: of each seed's BLEU against the first, by "
-            f"sacrebleu's paired bootstrap {' '.join(sorted(filter(None, signatures)))}. Diverged: "
-            "not finite, or the last tenth of the training losses above the first. At word "
-            "frequencies: no better than a model that knows nothing else.",
+            "interval over the seeds, by Student's t. Diverged: not finite, or the last tenth of "
+            "the training losses above the first. At word frequencies: no better than a model that "
+            "knows nothing else.",
+            *(
+                f"p: of each seed's BLEU against the first, by sacrebleu's paired bootstrap {each}."
+                for each in sorted(filter(None, signatures))
+            ),
         ),
     )
 

@@ -36,8 +36,9 @@ def table(results: Results) -> Table:
         seeds = len({r.seed for r in sides[0]} & {r.seed for r in sides[1]})
         if seeds < SEEDS:
             doubts.append(f"{seeds} of {SEEDS} seeds")
-        warmups = " and ".join("the set's" if w is None else f"{w:,}" for w, _ in best)
-        rows.append((depth, f"best: {warmups}", *_differences(names, sides), "; ".join(doubts)))
+        of = " and ".join("-" if w is None else f"{w:,}" for w, _ in best)
+        warmups = "the set's" if study.warmups == [None] else f"best: {of}"
+        rows.append((depth, warmups, *_differences(names, sides), "; ".join(doubts)))
     for (depth, warmup), names in itertools.product(study.settings, pairs):
         cells = (results.of(depth=depth, warmup=warmup, name=name) for name in names)
         sides = [[r for r in of if r.ended] for of in cells]

@@ -32,7 +32,7 @@ def test_the_tables(folder, capsys):
         assert text in out
     assert max(map(len, out.splitlines())) <= 100
     values = json.loads((folder / "here" / "paper.json").read_text())
-    assert list(values) == ["2", "2-others", "3", "4"]
+    assert list(values) == ["2", "3", "4"]
     markdown = (folder / "here" / "paper.md").read_text()
     assert "| Transformer (big) | 28.4 | 41.8 | 2.3e19 | 2.3e19 | 27.7 |" in markdown
     assert "| big | 6 | 1024 | 4096 | 16 |" not in markdown  # empty: as in base

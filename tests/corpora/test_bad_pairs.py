@@ -14,9 +14,3 @@ def test_what_is_written_is_read_by_split(tmp_path):
     assert bad_pairs.read(path, "train") == {3, 40}
     assert bad_pairs.read(path, "dev") == {12} and bad_pairs.read(path, "test") == set()
     assert path.read_text().splitlines()[1] == "train\t3\tempty,copy\ta b\t"
-
-
-def test_samples_without_some():
-    samples = iter("abcdef")
-    assert bad_pairs.without(samples, set()) is samples
-    assert list(bad_pairs.without("abcdef", {1, 4, 99})) == ["b", "c", "e", "f"]

@@ -2,7 +2,6 @@
 
 import hashlib
 import http.server
-import json
 import threading
 
 import pytest
@@ -93,17 +92,6 @@ def test_a_part_of_another_file_is_not_gone_on_from(tmp_path, server, headers):
     server.content, server.stop_after, server.headers_sent = CONTENT, None, headers
     downloads.download(server.url, path, DIGEST)
     assert path.read_bytes() == CONTENT
-
-
-@pytest.mark.parametrize("extra", [b"", b"more than there is"])
-def test_a_part_that_is_all_or_more_than_all(tmp_path, server, extra):
-    """As after a kill before the last renaming."""
-    path = tmp_path / "file.gz"
-    (tmp_path / "file.gz.incomplete").write_bytes(CONTENT + extra)
-    state = {"url": server.url, "validator": '"1"'}
-    (tmp_path / "file.gz.incomplete.json").write_text(json.dumps(state))
-    downloads.download(server.url, path, DIGEST)
-    assert path.read_bytes() == CONTENT and len(server.ranges_asked) == 2
 
 
 @pytest.mark.parametrize("digest, kind", [("abc", "text/plain"), (None, "text/html; charset=x")])

@@ -132,18 +132,6 @@ def test_reads_tmx(tmp_path, encoding, capsys):
     assert turned == [(target, source) for source, target in TMX_PAIRS]
 
 
-BROKEN_LINES = """<tmx><tu>
-<tuv xml:lang="en"><seg>one<ph type="lb"/>two <ph type="lb"/>three<ph/>fold<ph type="lb"/></seg>
-</tuv>
-<tuv xml:lang="de"><seg>eins<ph type="lb">{1}</ph> zwei</seg></tuv></tu></tmx>"""
-
-
-def test_words_do_not_grow_together_where_a_line_ends(tmp_path):
-    assert read(write(tmp_path / "a.tmx", BROKEN_LINES), GERMAN) == [
-        ("one two threefold", "eins zwei")
-    ]
-
-
 BOMB = '<!DOCTYPE t [<!ENTITY a "b"><!ENTITY c "&a;&a;">]>\n<tmx><tu>&c;</tu></tmx>'
 FULL = TMX.format(encoding="utf-8")
 TWO = "".join(f'<tuv lang="{c}"><seg>{c}</seg></tuv>' for c in ("de", "en-GB", "en-US"))

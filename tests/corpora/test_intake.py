@@ -64,14 +64,6 @@ def test_dev_and_test_are_drawn(folder):
     assert made(folder)["inputs.eval.txt"] != before["inputs.eval.txt"]
 
 
-def test_what_is_drawn_does_not_nearly_repeat_in_a_split_that_is_given(folder):
-    lines = (folder / "big.tsv").read_text().splitlines()
-    (folder / "dev.tsv").write_text("".join(f"{line}\n" for line in lines[:35]).replace("wo", "Wo"))
-    run(folder, train_source="big.tsv", dev_source="dev.tsv", test_size=40)
-    drawn = {source for source, _ in pairs(folder, "test")}
-    assert len(drawn) == 40 and drawn.isdisjoint(line.split("\t")[0] for line in lines[:35])
-
-
 @pytest.mark.parametrize(
     "flags, written",
     [

@@ -1,6 +1,6 @@
 import pytest
 
-from t2t_repro.corpora.near_duplicates import Index, words
+from t2t_repro.corpora.near_duplicates import Index
 
 SENTENCES = [
     "The cat sat on the mat, near page 12.",
@@ -50,7 +50,3 @@ def test_what_is_dropped_is_not_found_again_and_the_others_are():
     index.drop(1, texts[1])
     index.drop(3, texts[3])
     assert index.near("a b c d") == [2] and index.near("a b c") == index.same("x") == []
-
-
-def test_letters_in_two_parts_are_those_in_one():
-    assert words("Cafe\u0301 ＡＢ") == words("Café ab") == ("café", "ab")

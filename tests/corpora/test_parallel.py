@@ -118,10 +118,3 @@ def test_a_half_finished_run_is_not_taken_for_whole(tmp_path):
     (tmp_path / "out.lang2").write_text("eins\n")
     with pytest.raises(UserError):
         corpora.count_compiled(base)
-
-
-def test_lines_for_the_vocabulary_come_from_all_over_a_file(tmp_path):
-    """As tensor2tensor's: every (size / budget / 2 + 1)-th line, until the budget is used."""
-    (tmp_path / "a").write_text("".join(f"{i:09d}\n" for i in range(100)))
-    lines = list(corpora.generate_lines_for_vocab(str(tmp_path), [["x", ["a"]]], 100))
-    assert lines == [f"{i:09d}" for i in range(5, 73, 6)]

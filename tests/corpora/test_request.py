@@ -31,11 +31,6 @@ def test_names_corpora(folder):
     assert bool(request) and not RawText()
 
 
-def test_takes_its_flags_out_of_all():
-    request, rest = RawText.of({"train_source": "a", "treebank_dir": "b"})
-    assert (request, rest) == (RawText(train_source="a"), {"treebank_dir": "b"})
-
-
 @pytest.mark.parametrize(
     "flags, named",
     [

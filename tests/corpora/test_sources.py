@@ -7,7 +7,6 @@ import zipfile
 
 import pytest
 
-from t2t_repro import registry
 from t2t_repro.corpora import sources
 from t2t_repro.corpora.sources import RawFile
 from t2t_repro.errors import UserError
@@ -89,16 +88,6 @@ def test_a_broken_archive_leaves_nothing(tmp_path, out, name, damage):
     assert list(out.iterdir()) == []
 
 
-def test_maybe_download_copies_once(tmp_path):
-    (tmp_path / "source").write_text("first")
-    path = sources.maybe_download(tmp_path / "raw", "copy", str(tmp_path / "source"))
-    (tmp_path / "source").write_text("second")
-    assert path == sources.maybe_download(tmp_path / "raw", "copy", str(tmp_path / "source"))
-    assert open(path).read() == "first"
-    with pytest.raises(UserError):
-        sources.maybe_download(tmp_path, "other", "ftp://localhost:1/other")
-
-
 URL = "http://host.example/a.tgz"
 PAIR = ("x/a.en", "x/a.de")
 
@@ -121,20 +110,3 @@ def test_archives(tmp_path, url, names, there, missing):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
     assert sources.missing_archives(str(tmp_path), [[url, names]]) == missing
-
-
-def test_the_sizes_of_wmt14_are_those_of_its_documentation():
-    files = registry.get_problem("translate_enfr_wmt14").missing_files("/nowhere")
-    assert [file.size for file in files] == [
-        *(657_632_379, 918_311_367, 2_365_634_246),
-        *(80_418_416, 2_595_102_720, 38_654_961),
-    ]
-    assert all(len(digest) == 64 for _, digest in sources.published().values())
-
-
-def test_captions_that_are_there_are_not_missing(tmp_path):
-    problem = registry.get_problem("translate_ende_multi30k")
-    assert len(problem.missing_files(str(tmp_path))) == 10
-    (tmp_path / "train.en").touch()
-    names = [file.name for file in problem.missing_files(str(tmp_path))]
-    assert len(names) == 9 and "train.en.gz" not in names

@@ -44,16 +44,6 @@ def test_splits_do_not_leak():
     assert draw(pairs, 60, 37, seed=4).dev != drawn.dev
 
 
-def test_half_of_a_corpus_of_groups_stays_for_training():
-    """Each sentence in ten variants, as texts of a program are: ten go with each that is drawn."""
-    rng = random.Random(2)
-    groups = [(sentence(rng), sentence(rng)) for _ in range(30)]
-    pairs = [(f"{source} {n}", f"{target} {n} ok") for source, target in groups for n in range(10)]
-    drawn = draw(pairs, 20, 20)
-    assert len(drawn.dev) + len(drawn.test) == 15 and len(drawn.left_out) == 135
-    assert len(draw(pairs, 3, 2).left_out) == 45
-
-
 def test_a_pair_that_is_there_many_times_may_be_drawn_and_is_left_out_of_training():
     """As exports of translation memories have them; near duplicates count, the very pair not."""
     rng = random.Random(6)
@@ -63,23 +53,6 @@ def test_a_pair_that_is_there_many_times_may_be_drawn_and_is_left_out_of_trainin
     assert len(set(held)) == 13 and len(drawn.left_out) == 12 * 13
     away = {*drawn.left_out, *drawn.dev, *drawn.test}
     assert {pair for n, pair in enumerate(pairs) if n not in away}.isdisjoint(held)
-
-
-def test_what_is_much_repeated_is_looked_for_no_more(monkeypatch):
-    """A text of one template would take a hundred times as long."""
-    rng, dropped, drop = random.Random(4), [], Index.drop
-
-    def and_tell(index, number, text):
-        dropped.append(text)
-        drop(index, number, text)
-
-    monkeypatch.setattr(Index, "drop", and_tell)
-    pairs = [(f"the weather in {w} will be mostly sunny", sentence(rng)) for w in WORDS[:30]]
-    pairs += [(sentence(rng), sentence(rng)) for _ in range(150)]
-    drawn = draw(pairs, 60, 0)
-    assert drawn.dev and not any("weather" in source for source, _ in drawn.dev.values())
-    assert dropped and len(set(dropped)) == len(dropped)
-    assert all("weather" in source for source in dropped[::2])
 
 
 def test_every_pair_is_as_likely_and_none_is_empty():

@@ -11,7 +11,7 @@ from t2t_repro import process, registry
 from t2t_repro.distill import pairs, stages
 from t2t_repro.errors import UserError
 from t2t_repro.training import checkpoints
-from tests.distill.conftest import DEV, TRAIN, request_of, write_run
+from tests.distill.conftest import DEV, TRAIN, request_of
 from tests.programs import Programs
 
 STAGES = ["sources", "translations", "pairs", "data", "training", "tuning"]
@@ -174,12 +174,6 @@ def test_back_translations_have_a_tag_and_the_students_direction(
     assert list(found.stages) == STAGES
 
 
-def test_a_reversed_teachers_student_has_its_sides(programs, folder):
-    run(request_of(folder, "back"))
-    assert text_of(folder, "dev") == [(b, a, a) for a, b in DEV]
-    assert programs.of("datagen")["vocab"].split(",")[0].endswith("targets.subwords")
-
-
 def test_what_it_was_begun_with_must_stay(programs, folder, monkeypatch):
     request = request_of(folder, monolingual=str(folder / "more"))
     run(request)
@@ -213,11 +207,3 @@ def test_what_cannot_be_is_refused_before_the_work(programs, folder, more, messa
     with pytest.raises(UserError, match=message):
         run(request_of(folder, **more))
     assert sorted(folder.rglob("*")) == before and not programs.called
-
-
-@pytest.mark.parametrize("problem", ["wsj_parsing", "algorithmic_reverse_nlplike8k"])
-def test_a_run_that_cannot_teach_is_refused(folder, made, problem):
-    write_run(folder / "other", problem, made / "data", "", "transformer_tiny")
-    with pytest.raises(UserError, match=problem):
-        run(request_of(folder, "other"))
-    assert not (folder / "out").exists()

@@ -6,10 +6,6 @@ import pytest
 
 from t2t_repro import registry
 from t2t_repro.distill.student import student
-from t2t_repro.errors import UserError
-from t2t_repro.models.sequence_model import SequenceModel
-from t2t_repro.models.transformer import Transformer
-from t2t_repro.run_directory import WARM_START
 from t2t_repro.runs import trained_run
 from tests.distill.conftest import request_of
 
@@ -81,43 +77,8 @@ def test_what_a_student_does_at_its_end_keeps_its_share_of_the_steps(wanted):
     assert "learning_rate_decay_steps=1175" in wanted(ran=ran, train_steps=1000).hparams
 
 
-@pytest.mark.parametrize("base", [Transformer, SequenceModel])
-def test_the_student_of_what_derives_from_a_transformer_is_shallow(wanted, monkeypatch, base):
-    monkeypatch.setitem(registry._MODELS, "mine", type("Mine", (base,), {}))
-    found = wanted(ran={"model": "mine"})
-    assert ("num_decoder_layers=2" in found.hparams) == (base is Transformer)
-
-
-def test_steps_and_rate_of_a_fine_tuned_teacher_are_not_for_random_weights(wanted, folder):
-    (folder / "teach" / WARM_START).write_text('{"checkpoint": "/parent/ckpt-7"}')
-    ran = {"learning_rate_schedule": "constant", "train_steps": 77}
-    plain = registry.get_hparams("transformer_own_text_small")
-    anew, warm = wanted(ran=ran), wanted(ran=ran, warm_start=True)
-    assert anew.train_steps == plain.train_steps and warm.train_steps == 77
-    assert hparams_of(anew).learning_rate_schedule == plain.learning_rate_schedule
-    assert hparams_of(warm).learning_rate_schedule == "constant"
-    assert hparams_of(anew).hidden_size == hparams_of(warm).hidden_size == 16
-
-
-def test_what_a_student_does_not_read_of_its_teachers_settings_is_left_out(wanted):
-    ran = {"learning_rate_schedule": "constant", "learning_rate_constant": 0.5}
-    legacy = "learning_rate_schedule=legacy"
-    assert "learning_rate_constant=0.5" in wanted(ran=ran).hparams
-    assert "learning_rate_constant" not in wanted(ran=ran, hparams=legacy).hparams
-    with pytest.raises(UserError, match="learning_rate_constant"):
-        wanted(ran=ran, hparams=f"{legacy},learning_rate_constant=0.7")
-
-
 def test_the_student_of_a_run_of_both_directions_learns_one(wanted, folder):
     both = "transformer_own_text_bidirectional"
     assert hparams_of(wanted(both)).bidirectional_steps == 0
     named = request_of(folder, hparams_set=both)
     assert hparams_of(student(named, trained_run(folder / "teach"))).bidirectional_steps == 0
-
-
-def test_what_a_run_chose_for_the_size_of_its_updates_is_chosen_anew(wanted):
-    chosen = {"optimizer": "multistep_adam", "optimizer_multistep_accumulate_steps": 8}
-    ran = chosen | {"batch_size": 3000, "train_steps": 700}
-    found = wanted("paper_table3_base", ran)
-    assert found.train_steps == 700 and "multistep" not in found.hparams
-    assert "batch_size" not in found.hparams

@@ -1,23 +1,14 @@
 """What the plan reads of the text that t2t-datagen has made, and which training it makes of it."""
 
-import json
 import shutil
 
 import pytest
 
-from t2t_repro.data.preset import TextSize
 from t2t_repro.errors import UserError
 from t2t_repro.own_text import plan
-from tests.own_text.conftest import SECONDS, plan_of, run
+from tests.own_text.conftest import plan_of, run
 
 SMALL = {"hparams_set": "transformer_own_text_small"}  # which may end anywhere
-
-
-def test_a_summary(tmp_path):
-    path = tmp_path / "datagen.json"
-    splits = {"train": {"examples": 7}, "dev": {"examples": 3}}
-    path.write_text(json.dumps({"splits": splits, "vocab_size": {"targets": 11}}))
-    assert plan.Text.of(path) == plan.Text(train=TextSize.once(7, 0), dev=3, subwords=11)
 
 
 def test_a_training_that_is_lost_begins_by_the_new_plan(programs, request_of, tmp_path):
@@ -43,13 +34,6 @@ def test_another_end_keeps_what_was_measured_and_the_way_back_is_open(programs, 
     longer, _ = run(request_of(train_minutes=80, **SMALL))
     assert plan_of(begun).train_steps == 4700 and plan_of(longer).train_steps == 9500
     assert programs.names[0] == "trainer" and programs.names.count("trainer") == 1
-
-
-def test_a_step_of_several_batches_takes_as_many_times_as_long(programs, request_of):
-    more = {"hparams": "effective_batch_size=9000", "train_minutes": 30}
-    found, _ = run(request_of(**SMALL, **more))
-    assert plan_of(found).seconds_per_step == 8 * SECONDS
-    assert plan_of(found).minutes <= 30 and plan_of(found).train_steps == 440
 
 
 @pytest.mark.parametrize("kind, steps", [("CPU", 4700), ("GPU", 10_000)])
@@ -83,15 +67,6 @@ def test_both_directions_are_as_the_user_says_or_a_third(programs, request_of, a
     run(request_of(train_steps=90, **named))
     hparams = programs.called[2][1]["hparams"]
     assert hparams.startswith(f"{asked['hparams']},{more}learning_rate_decay_ste")
-
-
-def test_a_set_too_large_for_the_time_gives_way_to_a_smaller_one(programs, request_of):
-    programs.pairs = 200_000
-    found, _ = run(request_of(train_minutes=10))  # 200 tokens a second
-    assert plan_of(found).hparams_set == "transformer_own_text_cooldown"
-    assert programs.names.count("trainer") == 2
-    assert "0.12 million target tokens" in plan_of(found).reason
-    assert "--train_minutes=340" in plan_of(found).expects  # for 4 million tokens
 
 
 def test_a_larger_set_is_tried_before_it_is_taken(programs, request_of):

@@ -1,6 +1,5 @@
 """The stages of t2t-own-text, with programs that only leave the files that the next one needs."""
 
-import dataclasses
 import shlex
 
 import pytest
@@ -128,33 +127,6 @@ def test_other_text_and_flags_are_refused(programs, request_of, tmp_path):
     assert (tmp_path / "out" / "own-text.json").read_text() == before
     with pytest.raises(UserError, match="own-text.json"):
         run(request_of("."))
-
-
-def test_text_and_folder_may_be_moved_and_named_otherwise(
-    programs, request_of, tmp_path, monkeypatch
-):
-    run(request_of())
-    del programs.called[:]
-    moved = tmp_path / "moved"
-    moved.mkdir()
-    for name in ("out", "en", "de"):
-        (tmp_path / name).rename(moved / name)
-    files = {"train_source": str(moved / "en"), "train_target": "../de"}
-    (moved / "out").rename(moved / "text")  # a word of the commands, too
-    monkeypatch.chdir(moved / "text")
-    for name in ("../text", "."):
-        request = request_of(raw=files)
-        found, _ = run(dataclasses.replace(request, output_dir=name))
-        assert not programs.called and list(found.inputs) == [str(moved / "en"), str(moved / "de")]
-
-
-def test_flags_with_which_nothing_could_be_done_need_not_stay(programs, request_of):
-    programs.fails = "t2t-datagen"
-    with pytest.raises(UserError, match="t2t-datagen"):
-        run(request_of(random_seed=3))
-    programs.fails = ""
-    found, _ = run(request_of(random_seed=4))
-    assert "--random_seed=4" in found.begun_with and found.stages
 
 
 def test_what_cannot_be_is_named_before_the_work(programs, request_of, tmp_path):

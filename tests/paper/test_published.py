@@ -13,23 +13,11 @@ def test_each_set_is_its_row_of_table_3(row):
     assert hparams.pos == ("emb" if learned else "timing")
 
 
-def test_every_set_of_table_3_is_in_the_table_once():
-    sets = [row.hparams_set for row in published.TABLE3]
-    assert sorted(sets) == [n for n in registry.list_hparams() if n.startswith("paper_table3_")]
-
-
-@pytest.mark.parametrize("training", published.TRAINING, ids=lambda training: training.model)
-def test_the_training_cost_is_time_by_devices_by_rate(training):
-    flop = tables.flop_by_time(training.hours, published.GPUS, published.SUSTAINED_TFLOPS)
-    assert f"{flop:.1e}" == f"{training.flop:.1e}"
-
-
-def test_the_transformer_beats_every_system_of_table_2_at_less_cost():
-    *others, base, big = published.TABLE2
-    assert all(big.bleu_ende > row.bleu_ende for row in others if row.bleu_ende)
-    assert all(big.bleu_enfr > row.bleu_enfr for row in others if row.bleu_enfr)
-    assert all(base.flop_ende < row.flop_ende for row in others if row.flop_ende)
-    assert (base.bleu_ende, big.bleu_ende, big.bleu_enfr) == (27.3, 28.4, 41.8)
+@pytest.mark.parametrize("model, flop", [("base", "3.3e+18"), ("big", "2.3e+19")])
+def test_the_training_cost_is_time_by_devices_by_rate(model, flop):
+    hours = published.HOURS[model]
+    found = tables.flop_by_time(hours, published.GPUS, published.SUSTAINED_TFLOPS)
+    assert f"{found:.1e}" == flop
 
 
 def test_every_conclusion_is_the_papers():

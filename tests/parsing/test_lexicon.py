@@ -1,7 +1,3 @@
-import pytest
-
-from t2t_repro import registry
-from t2t_repro.errors import UserError
 from t2t_repro.parsing import lexicon
 
 
@@ -29,24 +25,3 @@ def test_parts_of_speech():
     tags = "S NP PRP /NP VP VBZ /VP / . /S"
     assert lexicon.parts_of_speech("It works / .", tags) == ["PRP", "VBZ", "/", "."]
     assert lexicon.parts_of_speech("", "") == []
-
-
-def test_a_part_of_speech_that_is_a_phrase_as_well_is_refused():
-    with pytest.raises(UserError, match="foo go"):
-        lexicon.Lexicon().add("foo go", "S X X /X VP VB /VP /S")
-    tree = "(TOP (S (X (X foo)) (VP (VB go))))"
-    with pytest.raises(UserError, match="^wsj.trees, line 7"):
-        registry.get_problem("parsing_wsj4k").sample_of(tree, "wsj.trees, line 7")
-
-
-def test_few_words_open_every_class():
-    book = lexicon.Lexicon()
-    book.add("a b", "S DT NN /S")
-    assert book.entries() == {"<UNK>": ["DT", "NN"]}
-
-
-def test_where_no_word_is_rare_an_unknown_one_may_have_any():
-    book = lexicon.Lexicon()
-    for _ in range(lexicon.RARE):
-        book.add("a b", "S DT NN /S")
-    assert book.entries() == {"<UNK>": ["DT", "NN"], "a": ["DT"], "b": ["NN"]}

@@ -3,7 +3,6 @@ import pathlib
 
 import pytest
 
-from t2t_repro.errors import UserError
 from t2t_repro.parsing import parseval
 
 GOLDEN = json.loads(
@@ -93,15 +92,3 @@ def test_nothing_valid_scores_zero():
     result = parseval.score([GOLD], [""], cutoff=2)
     assert result["all"]["f1"] == result["all"]["exact_match"] == 0
     assert result["len<=2"]["sentences"] == 0
-
-
-@pytest.mark.parametrize(
-    ("gold", "predicted", "named"),
-    [
-        ([GOLD, GOLD], [GOLD, "(TOP (S"], "predicted trees, line 2"),
-        (["(A a))"], [GOLD], "gold trees, line 1"),
-    ],
-)
-def test_wrong_input(gold, predicted, named):
-    with pytest.raises(UserError, match=named):
-        parseval.score(gold, predicted)

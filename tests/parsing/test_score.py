@@ -83,24 +83,3 @@ def test_gold_parts_of_speech_for_trees(run, capsys):
     assert rows["skipped_sentences"] == ["1", "1"]
     flags, predicted = ["--gold_parts_of_speech"], "(TOP (S (NN a)\n\n"
     assert "predicted, line 1" in refused(capsys, run, *flags, gold=gold, predicted=predicted)
-
-
-def test_wrong_files(run, capsys):
-    for old, new, line in (("(TOP (FRAG", "(TOP FRAG", 2), ("(. .)))", "(. .))", 1)):
-        error = refused(capsys, run, predicted=PREDICTED.replace(old, new))
-        assert f"predicted, line {line}" in error
-    error = refused(capsys, run, predicted="(TOP (NN a))\n")
-    assert "4 lines" in error and "1 in the other" in error
-
-
-@pytest.mark.parametrize(
-    "flags, named",
-    [
-        (["--predicted=p"], "--gold"),
-        (["--gold=g"], "--predicted"),
-        (["--gold=g", "--predicted=p", "--predicted_tags=t"], "--predicted_tags"),
-        (["--gold=no/such", "--predicted=p"], "no/such"),
-    ],
-)
-def test_refused(flags, named, capsys):
-    assert named in refused(capsys, score.main, flags)

@@ -47,13 +47,6 @@ def test_the_outermost_bracket_is_top(text, clean):
     assert str(treebank.clean(trees.parse(text))) == clean
 
 
-def test_a_tree_of_traces_alone_is_left_out(tmp_path):
-    assert treebank.clean(trees.parse("( (S (NP (-NONE- *)) (VP (-NONE- *?*))))")) is None
-    path = tmp_path / "wsj_0001.mrg"
-    path.write_text("( (S (-NONE- *)) )\n( (S (NN a)) )\n")
-    assert len(list(treebank.read(path))) == 1
-
-
 def test_sections_and_shares_split_the_files(tmp_path):
     found = treebank.files(write(tmp_path / "a", 2, 115, 2454, *range(200, 2401, 100)))
     train, dev, test = treebank.split(found)
@@ -78,18 +71,6 @@ def test_wrong_shares(tmp_path, shares):
         treebank.split(found, shares)
 
 
-def test_folders(tmp_path):
-    for folder in (tmp_path / "no", tmp_path):
-        with pytest.raises(UserError, match=str(folder)):
-            treebank.files(folder)
-    (tmp_path / "WSJ_0107.MRG").write_text("")  # as on a CD
-    (tmp_path / "wsj_0200.pos").write_text("")
-    assert list(treebank.files(tmp_path)) == [107]
-    write(tmp_path / "combined", 107)
-    with pytest.raises(UserError, match="wsj_0107"):
-        treebank.files(tmp_path)
-
-
 @pytest.mark.parametrize(
     ("text", "line"),
     [
@@ -105,12 +86,3 @@ def test_a_broken_file_is_named_with_its_line(tmp_path, text, line):
     path.write_bytes(text)
     with pytest.raises(UserError, match=f"wsj_0001.mrg.* line {line}"):
         list(treebank.read(path))
-
-
-def test_a_file_is_written_once(tmp_path):
-    path = tmp_path / "new" / "a.trees"
-    for _ in range(2):
-        treebank.write(path, CLEAN)
-        assert path.read_text().splitlines() == CLEAN
-    with pytest.raises(UserError, match="a.trees"):
-        treebank.write(path, CLEAN[:1])

@@ -36,13 +36,6 @@ def test_a_tree_reads_and_writes_itself():
     assert str(trees.Tree("NN", word="a(b)")) == "(NN a-LRB-b-RRB-)"
 
 
-def test_depth_is_not_limited_by_the_stack():
-    depth = 5000
-    tree, repairs = trees.tree_from_words_and_tags("a", ["S"] * depth + ["NN"])
-    assert repairs == trees.Repairs(unclosed=depth)
-    assert trees.parse(str(tree)).words() == ["a"]
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -137,12 +130,6 @@ def test_traces_of_the_gold_trees_are_no_words(tmp_path, tags):
     result, _, (made,) = score_files(tmp_path / "gold", tmp_path / "predicted", tags=tags)
     assert made == clean and result["all"]["f1"] == 100.0
     assert not any(result.get("repairs", {}).values())
-
-
-def test_other_treebanks_bring_their_own_phrase_labels():
-    labels = trees.PhraseLabels(frozenset({"CNP"}))
-    tree, repairs = trees.tree_from_words_and_tags("a", "CNP-SB NN /CNP-SB", phrase_labels=labels)
-    assert (str(tree), repairs.total) == ("(TOP (CNP-SB (NN a)))", 0)
 
 
 def test_a_part_of_speech_may_look_like_a_phrase_with_a_function(tmp_path):

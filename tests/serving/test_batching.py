@@ -67,12 +67,6 @@ def test_long_ones_and_other_kinds_wait_for_a_batch_of_their_own():
     ]
 
 
-def test_tokens_of_a_batch():
-    computer = Computer(max_batch_tokens=100)
-    computer.batcher.submit("a", ["a", "b", "c", "d", "e"], [200, 45, 50, 40, 50])
-    assert computer.finish() == [["a"], ["b", "c"], ["d", "e"]]
-
-
 def test_a_sentence_waits_for_others_but_not_for_long():
     batches = []
 
@@ -121,13 +115,6 @@ def test_one_that_fails_takes_no_other_along(caplog):
     assert "A a failed." in caplog.text
 
 
-def test_as_many_answers_as_questions():
-    batcher = Batcher({"a": lambda payloads: ["one"]}, batch_timeout=0.0)
-    one, two = batcher.submit("a", ["x", "y"], [1, 1])
-    assert (one.result(10), two.result(10)) == ("one", "one")  # each computed by itself
-    batcher.close()
-
-
 def test_closing_computes_what_waits_and_takes_nothing_more():
     batcher = Batcher({"a": lambda payloads: payloads}, batch_timeout=60.0)
     (future,) = batcher.submit("a", ["late"], [1])
@@ -137,13 +124,6 @@ def test_closing_computes_what_waits_and_takes_nothing_more():
     assert not batcher.working
     with pytest.raises(Closed):
         batcher.submit("a", ["too late"], [1])
-
-
-def test_no_share_of_a_whole_batch_waits_for_more():
-    batcher = Batcher({"a": list}, batch_timeout=600.0, max_batch_size=8, searches=2)
-    futures = batcher.submit("a", range(8), [7] * 8)
-    assert [future.result(60) for future in futures] == list(range(8))
-    batcher.close()
 
 
 def test_threads_that_have_nothing_to_do_share_what_waits():

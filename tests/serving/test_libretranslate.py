@@ -101,21 +101,3 @@ def test_the_source_of_several_models_is_found(text, found):
         assert (answer.json()["detectedLanguage"]["confidence"] > 80) == (text != "1 + 2")
         answer = client.post("/translate", json={"q": text, "source": "auto", "target": "en"})
         assert answer.status_code == 400
-
-
-def test_forms(client):
-    asked = {"q": ["a", "b"], "source": "de", "target": "en", "alternatives": "1"}
-    answer = client.post("/translate", data=asked).json()
-    assert answer == {"translatedText": ["A", "B"], "alternatives": [["A"], ["B"]]}
-    for body in (b"q=a&" * 101, b"q=%ff", b"x=1"):
-        assert client.post("/translate", content=body).status_code == 400
-
-
-def test_models_of_unknown_languages(model):
-    with TestClient(app.create(served(model, pairs=[("", "")]), LIMITS)) as client:
-        assert client.get("/languages").json() == []
-        assert client.post("/detect", json={"q": GERMAN}).json() == []
-        answer = client.post("/translate", json={"q": "a", "source": "auto", "target": "de"})
-        assert answer.status_code == 400
-        assert "--model" in answer.json()["error"]
-        assert client.post("/translate", json={"inputs": "a"}).status_code == 200

@@ -67,19 +67,6 @@ def test_a_real_export_is_served(export):
             assert sum(row) == pytest.approx(1, abs=1e-3)
 
 
-def test_a_real_export_is_called_from_python(export):
-    model = export.model
-    weights = export.path / "variables" / "variables.data-00000-of-00001"
-    assert model.sha256 == hashlib.sha256(weights.read_bytes()).hexdigest()
-    assert model.has_attention and model.longest == 1024
-    assert model.count_tokens(TEXTS) == [len(export.encoder.encode(text)) + 1 for text in TEXTS]
-    assert model.count_target_tokens(TEXTS) == model.count_tokens(TEXTS)
-    usual = [row[0] for row in model.translate(TEXTS, beams=True)]
-    best = model.translate(TEXTS, beams=False)
-    assert [[h.translation for h in row] for row in best] == [[h.translation] for h in usual]
-    assert [row[0].score for row in best] == pytest.approx([h.score for h in usual], abs=1e-5)
-
-
 @pytest.mark.parametrize(
     "given, found",
     [
@@ -106,19 +93,6 @@ def test_what_is_named(tmp_path, monkeypatch, given, found):
             models.find(given)
     else:
         assert [(m.name, m.source, m.target) for m in models.find(given)] == found
-
-
-@pytest.mark.parametrize(
-    "problem, languages",
-    [
-        ("translate_enfr_wmt32k_rev", ("fr", "en")),
-        ("text2text_tmpdir", ("", "")),
-        ("translate_text_mine", ("", "")),
-        ("translate_many_rev", ("", "")),
-    ],
-)
-def test_the_languages_of_a_problem(problem, languages):
-    assert models.languages_of(problem) == languages
 
 
 class Reversing(Engine):

@@ -4,8 +4,7 @@ import pytest
 import sentencex
 from fastapi import HTTPException
 
-from t2t_repro.serving.models import Hypothesis
-from t2t_repro.serving.schemas import PIECE, Translation, split_texts
+from t2t_repro.serving.schemas import PIECE, split_texts
 
 
 def split(text, language="en", most=10_000, **how):
@@ -32,15 +31,6 @@ def test_a_text_in_sentences(text, language, lines):
 SENTENCES = ['"Yes?" he said.', "Mr. Smith has 3.5 cats, and (so he says) a dog.", "Ab ab!"]
 
 
-def test_a_long_line_is_split_as_a_short_one():
-    line = " ".join(SENTENCES * 300)
-    assert len(line) > 5 * PIECE
-    assert split(line).sentences == SENTENCES * 300
-    endless = "word " * PIECE
-    assert split(f"Ab ab. {endless}").sentences == ["Ab ab.", endless.strip()]
-    assert split(f"{endless}\nAb ab.").sentences == [endless.strip(), "Ab ab."]
-
-
 def test_what_is_split_at_once_is_bounded_and_so_is_all_of_it(monkeypatch):
     seen, segment = [], sentencex.segment
     monkeypatch.setattr(
@@ -58,10 +48,3 @@ def test_translations_stand_where_their_sentences_stood():
     assert split(" \n").joined([]) == "\n"
     assert split("Ab ab. Cd cd.\ne", split=False).sentences == ["Ab ab. Cd cd.\ne"]
     assert split(" ", split=False).sentences == []
-
-
-def test_all_translations_of_a_text_of_one_sentence_keep_its_line_ends():
-    both = [Hypothesis("Eins.", -1.0), Hypothesis("Zwei.", -2.0)]
-    whole = split("\n\nAb ab.\n").translated(iter([Translation("Ab ab.", "Eins.", -1.0, both)]))
-    assert whole.translation == whole.n_best[0].translation == "\n\nEins.\n"
-    assert whole.n_best[1] == Hypothesis("\n\nZwei.\n", -2.0)

@@ -49,21 +49,6 @@ def test_between_norms_only_the_two_strings_differ():
     }
 
 
-@pytest.mark.parametrize(
-    "study",
-    [
-        norms_of("hidden_size=24,num_heads=2,learning_rate=0.3"),
-        sets(f"{V1},{V2}[batch_size=77],lstm_attention[dropout=0.3]"),
-    ],
-)
-def test_what_a_variant_changes_makes_its_hparams_of_the_set(study):
-    for variant in study.variants:
-        own, made = variant.hparams, registry.get_hparams(variant.hparams_set, variant.changes)
-        names = [field.name for field in dataclasses.fields(own)]
-        differs = [name for name in names if getattr(own, name) != getattr(made, name)]
-        assert not [name for name in differs if not own.unread([name])]
-
-
 def test_kernels_and_dropout_seeds_are_the_same_for_both():
     study = norms_of("hidden_size=12,filter_size=20,num_heads=2,relu_dropout=0.1")
     models = []
@@ -94,16 +79,6 @@ def test_warmup_0_is_the_sets_own_peak_from_the_first_step():
     noam = learning_rate.schedule(registry.get_hparams(V1))
     for step in (1, 77, 4000, 9000):  # which the named factors are
         assert float(rates[4000](step)) == pytest.approx(float(noam(step - 1)), rel=1e-5)
-
-
-def test_sets_are_as_tensor2tensor_shipped_them():
-    study = sets()
-    for variant in study.variants:
-        own = dataclasses.replace(registry.get_hparams(variant.name), train_steps=9000)
-        assert variant.hparams == own
-    last = study.cells()[-1]
-    assert study.run_of(last).path.name == "transformer_base_v2_seed-2"
-    assert str(last) == "transformer_base_v2, seed 2"
 
 
 def test_axes_and_changes_of_one_alone_are_set():

@@ -13,7 +13,7 @@ from t2t_repro.bin import trainer
 from t2t_repro.data.generate import generate_data
 from t2t_repro.data.job import Job
 from t2t_repro.errors import UserError
-from t2t_repro.study import compared, pictures, report, results, runs
+from t2t_repro.study import compared, report, results, runs
 from tests.study.studies import PROBLEM, study_of
 
 
@@ -137,23 +137,3 @@ def test_a_run_that_is_not_finite_is_a_result(study, tmp_path, monkeypatch):
     assert ended == [False, False]
     for result in found.cells:
         assert (result.status, result.stopped_at) == ("not finite", 3)
-
-
-def test_a_run_that_fails_does_not_stop_the_others(study, tmp_path, monkeypatch):
-    study = dataclasses.replace(study, output_dir=tmp_path)
-    begun, told = [], []
-
-    def program(command, doing):
-        study.run_of(study.cells()[len(begun)]).append_metrics({"step": 3})
-        begun.append(command)
-        raise UserError("no memory")
-
-    monkeypatch.setattr(runs, "run_program", program)
-    with pytest.raises(UserError, match="post-norm.*pre-norm"):
-        runs.run(study, told.append)
-    assert len(begun) == len(told) == 2 and not told[-1].cells
-
-
-def test_sublayers_join_to_layers():
-    places = {"encoder/layer_1/ffn": 3.0, "encoder/layer_1/self_attention": 4.0, "embedding": 2.0}
-    assert pictures.by_layer(places) == {"encoder/layer_1": 5.0, "embedding": 2.0}

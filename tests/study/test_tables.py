@@ -18,14 +18,3 @@ def test_markdown():
         "| runs/base+big |  | 0.12 |\n\n"
         "A note."
     )
-
-
-def test_as_dict_keeps_the_values_as_they_are():
-    assert TABLE.as_dict() == {
-        "title": "A title",
-        "rows": [
-            {"name": "a|b", "FLOP": 3.28e18, "a number": 1234.5},
-            {"name": "runs/base+big", "FLOP": None, "a number": 0.125},
-        ],
-        "notes": ["A note."],
-    }

@@ -117,22 +117,6 @@ def test_a_sentence_that_cannot_be_drawn(model, source, target, named):
         attention.sentence_ids(model, ENCODERS, source, target)
 
 
-def test_a_sentence_longer_than_the_model_was_made_for(golden_case):
-    learned = golden_case("learned_positions").model()
-    most = learned.learned_positions
-    assert most < attention.LONGEST
-    with pytest.raises(UserError, match=f" {most} "):
-        attention.sentence_ids(learned, ENCODERS, "w5 " * most, None)
-    trained = golden_case("base_v1").model(max_length=6)
-    inputs, _ = attention.sentence_ids(trained, ENCODERS, "w5 " * 5, "w6")
-    assert len(inputs) == 6
-    with pytest.raises(UserError, match=" 6 "):
-        attention.sentence_ids(trained, ENCODERS, "w5 " * 6, "w6")
-    long = Translator(ModelEngine(trained), ENCODERS, DecodeHParams.parse("beam_size=1"))
-    with pytest.raises(UserError, match="--target"):
-        attention.sentence_ids(trained, ENCODERS, "w5", None, long)
-
-
 def test_the_heads_are_summed_up_by_what_they_look_at():
     read = ["a", "b", "c", "<EOS>"]
     weights = np.stack([np.stack([np.eye(4), np.eye(4)[::-1]])]).astype("float32")

@@ -38,9 +38,3 @@ def test_equals_the_naive_one():
         **{(0, 2): 1, (0, 3): 2},
         **{(1, 2): 2, (1, 3): 2},
     }
-
-
-def test_numbers_beyond_31_bits_do_not_overflow():
-    sources, targets = words([[70_000]]), words([[69_999]])
-    found = ibm_model_1(sources, targets, 1, 70_001)
-    assert found.keys.tolist() == [70_000 * 70_001 + 69_999]
