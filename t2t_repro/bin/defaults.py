@@ -23,7 +23,7 @@ DATA_DIR, RUNS_DIR = "t2t_data", "t2t_runs"
 # The embedded default: no download, two minutes.
 PROBLEM, HPARAMS_SET = "algorithmic_reverse_quickstart", "transformer_quickstart"
 OUTPUT_DIR = "t2t_runs/quickstart"
-_EMBEDDED = {
+_EMBEDDED: dict[str, Any] = {
     **{"problem": PROBLEM, "hparams_set": HPARAMS_SET, "generate_data": True},
     **{"local_eval_frequency": 600, "eval_steps": 10},
 }
