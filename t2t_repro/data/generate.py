@@ -463,12 +463,12 @@ def _origin(job: Job, summary: Mapping[str, Any]) -> dict[str, Any]:
     the text is still that.
     """
     folder = os.path.abspath(job.tmp_dir)
-    record = raw_record.read(pathlib.Path(folder))
-    made = {name: made.sha256 for name, made in record.files.items()} if record else {}
-    texts = {k: v for split in summary["splits"].values() for k, v in split.get(_TEXT, {}).items()}
     said: dict[str, Any] = {"tmp_dir": raw_record.shown(folder)}
-    if record and all(made.get(name, digest) == digest for name, digest in texts.items()):
-        said["raw_files"] = [dataclasses.asdict(file) for file in record.raw_files]
+    if record := raw_record.read(pathlib.Path(folder)):
+        made = {name: made.sha256 for name, made in record.files.items()}
+        texts = [each.get(_TEXT, {}).items() for each in summary["splits"].values()]
+        if all(made.get(name, digest) == digest for text in texts for name, digest in text):
+            said["raw_files"] = [dataclasses.asdict(file) for file in record.raw_files]
     return said
 
 

@@ -69,9 +69,9 @@ class Served:
         limit = settings.max_input_size if settings.max_input_size > 0 else LONGEST_INPUT
         self.longest = limit if self._most is None else min(limit, self._most)
         self.weights = [_stored(variable, storage) for variable in model.variables]
-        self.source = self.target = graph.of(encoders["inputs"])
+        self.source = self.target = graph.graph_encoder(encoders["inputs"])
         if encoders["targets"] is not encoders["inputs"]:
-            self.target = graph.of(encoders["targets"])
+            self.target = graph.graph_encoder(encoders["targets"])
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -38,7 +38,7 @@ def one_line(texts: tf.Tensor) -> tf.Tensor:
     return tf.strings.regex_replace(texts, r"[\r\n]+", " ")
 
 
-def of(encoder: TextEncoder) -> "GraphSubwords | GraphSentencePieces":
+def graph_encoder(encoder: TextEncoder) -> "GraphSubwords | GraphSentencePieces":
     """Returns an encoder as operations of a graph.
 
     Raises:
@@ -49,7 +49,17 @@ def of(encoder: TextEncoder) -> "GraphSubwords | GraphSentencePieces":
     return GraphSubwords(encoder)
 
 
-class GraphSentencePieces(tf.Module):
+class _GraphEncoder(tf.Module):
+    """What both kinds have: `_subtokens`, the pieces in the order of their ids."""
+
+    _subtokens: tf.Tensor
+
+    def subtokens(self, ids: tf.Tensor) -> tf.Tensor:
+        """Returns each of the ids (B, tokens) as the vocabulary spells it; "" for padding."""
+        return tf.where(ids == 0, "", tf.gather(self._subtokens, ids))
+
+
+class GraphSentencePieces(_GraphEncoder):
     """A `SentencePieceEncoder` as operations of a graph; the methods are those of `GraphSubwords`.
 
     Args:
@@ -84,12 +94,8 @@ class GraphSentencePieces(tf.Module):
         texts = self._tokenizer.detokenize(kept.with_values(tf.gather(self._own, kept.values)))
         return tf.strings.regex_replace(texts, " +$", "")
 
-    def subtokens(self, ids: tf.Tensor) -> tf.Tensor:
-        """Returns each of the ids (B, tokens) as the vocabulary spells it; "" for padding."""
-        return tf.where(ids == 0, "", tf.gather(self._subtokens, ids))
 
-
-class GraphSubwords(tf.Module):
+class GraphSubwords(_GraphEncoder):
     """A `SubwordTextEncoder` as operations of a graph.
 
     Args:
@@ -182,10 +188,6 @@ class GraphSubwords(tf.Module):
         blank = tf.concat([tf.zeros(tf.minimum(tf.size(word), 1), tf.bool), blank], axis=0)
         pieces = tf.where(blank, " ", "") + tokens.values
         return tf.strings.reduce_join(tokens.with_values(pieces), axis=1)
-
-    def subtokens(self, ids: tf.Tensor) -> tf.Tensor:
-        """Returns each of the ids (B, tokens) as the vocabulary spells it; "" for padding."""
-        return tf.where(ids == 0, "", tf.gather(self._subtokens, ids))
 
     def _spelled(self, codes: tf.Tensor) -> tf.Tensor:
         """Returns code points int32 (N,) spelled in the alphabet."""

@@ -28,7 +28,15 @@ class SentencePieceEncoder(TextEncoder):
         """
         super().__init__()
         self.model = pathlib.Path(filename).read_bytes()
-        self._processor = _processor(self.model, filename)
+        sentencepiece = package(f"which reads {os.fspath(filename)}")
+        self._processor: Any = sentencepiece.SentencePieceProcessor()
+        try:
+            self._processor.LoadFromSerializedProto(self.model)
+        except (RuntimeError, TypeError, ValueError):
+            raise UserError(
+                "Expected a SentencePiece model, or tensor2tensor's subwords one a line. Received: "
+                f"{os.fspath(filename)}, which is neither. Give spm_train's .model file."
+            ) from None
         kept = self._processor.GetPieceSize()
         #: The model's own ids of ours, from NUM_RESERVED_TOKENS on.
         self.own_ids = [i for i in range(kept) if not self._processor.IsControl(i)]
@@ -74,16 +82,3 @@ def package(doing: str) -> Any:
             "by pip install 't2t_repro[sentencepiece]'."
         ) from error
     return sentencepiece
-
-
-def _processor(model: bytes, filename: str | os.PathLike[str]) -> Any:
-    sentencepiece = package(f"which reads {os.fspath(filename)}")
-    processor = sentencepiece.SentencePieceProcessor()
-    try:
-        processor.LoadFromSerializedProto(model)
-    except (RuntimeError, TypeError, ValueError):
-        raise UserError(
-            f"Expected a SentencePiece model, or tensor2tensor's subwords one a line. Received: "
-            f"{os.fspath(filename)}, which is neither. Give the .model file that spm_train wrote."
-        ) from None
-    return processor

@@ -115,12 +115,8 @@ def find_own(folder: str | os.PathLike, problem: str) -> dict[str, str]:
     shared = f"vocab.{problem}.model"
     if os.path.isfile(os.path.join(folder, shared)):
         return dict.fromkeys(SIDES, shared)
-    there = {
-        side: f"vocab.{problem}.{side}.{kind}"
-        for side in SIDES
-        for kind in _OWN_KINDS
-        if os.path.isfile(os.path.join(folder, f"vocab.{problem}.{side}.{kind}"))
-    }
+    names = [(side, f"vocab.{problem}.{side}.{kind}") for side in SIDES for kind in _OWN_KINDS]
+    there = {side: name for side, name in names if os.path.isfile(os.path.join(folder, name))}
     return there if len(there) == len(SIDES) else {}
 
 
@@ -141,14 +137,11 @@ def is_own_installed(
     files: Mapping[str, str], to: Mapping[str, str], folder: str | os.PathLike, problem: str
 ) -> bool:
     """Whether a folder has these files, and no others that would be read in their place."""
-    there = find_own(folder, problem)
-    if there and there != to:
-        return False
-    for side, name in to.items():
-        path = pathlib.Path(folder, name)
-        if not path.is_file() or path.read_bytes() != pathlib.Path(files[side]).read_bytes():
-            return False
-    return True
+    copies = {side: pathlib.Path(folder, name) for side, name in to.items()}
+    return find_own(folder, problem) in ({}, dict(to)) and all(
+        copy.is_file() and copy.read_bytes() == pathlib.Path(files[side]).read_bytes()
+        for side, copy in copies.items()
+    )
 
 
 def read_own(folder: str | os.PathLike, of: Mapping[str, str]) -> dict[str, TextEncoder]:

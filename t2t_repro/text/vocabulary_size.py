@@ -13,6 +13,7 @@ pairs. benchmarks/RESULTS.md has what was measured here.
 """
 
 import dataclasses
+import functools
 import json
 import math
 import os
@@ -140,25 +141,18 @@ def build(
     built = whole if asked else counts  # a number that is asked for is made as T2T makes it
     (least, most), highest = _T2T_COUNTS, max(built.values(), default=0)
 
-    def made(
-        of: Mapping[str, int], target: int, least: int, most: int = most
-    ) -> SubwordTextEncoder:
-        return SubwordTextEncoder.build_to_target_size(
-            target,
-            of,
-            least,
-            most,
-            max_subtoken_length=max_subtoken_length,
-            reserved_tokens=reserved_tokens,
-        )
-
-    encoder = made(built, asked, least) if asked else made(built, fits, _SEEN)
+    made = functools.partial(
+        SubwordTextEncoder.build_to_target_size,
+        max_subtoken_length=max_subtoken_length,
+        reserved_tokens=reserved_tokens,
+    )
+    encoder = made(asked or fits, built, least if asked else _SEEN, most)
     target = asked or fits
     if encoder.vocab_size > 1.01 * target and highest > most and not is_t2t:
-        fewer = made(built, target, most, highest)
+        fewer = made(target, built, most, highest)
         encoder = min(encoder, fewer, key=lambda e: abs(e.vocab_size - target))
-    if encoder.vocab_size > fits:  # asked for
-        fits = min(fits, made(counts, fits, _SEEN).vocab_size)
+    if encoder.vocab_size > fits:  # as it may be where it was asked for
+        fits = min(fits, made(fits, counts, _SEEN, most).vocab_size)
     fits = min(fits, encoder.vocab_size) if not asked else fits
     reason = f"{text.words:,} running words, {text.kinds:,} different ones, support {fits:,}"
     if asked:

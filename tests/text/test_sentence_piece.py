@@ -53,7 +53,7 @@ def test_the_graph_gives_the_same_ids_and_texts(encoder):
 
     from t2t_repro.text import graph
 
-    inside = graph.of(encoder)
+    inside = graph.graph_encoder(encoder)
     ids = [encoder.encode(text) for text in TEXTS]
     assert inside.encode(tf.constant(TEXTS)).to_list() == ids
     ids.append([0, *ids[0], 1, encoder.vocab_size])
