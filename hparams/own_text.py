@@ -76,7 +76,7 @@ def transformer_own_text_student() -> HParams:
 
     A deep encoder and one decoder layer, which decodes greedily. What it cannot hold costs it more
     than what it could learn by heart, so that it has less dropout than its teacher.
-    docs/distillation.md has what it gives.
+    docs/extras.md has what it gives.
     """
     return replace(
         transformer_own_text_annealed(),

@@ -76,7 +76,7 @@ def transformer_parsing_regularized() -> HParams:
     """Ours, small with words cut anew and left out, and more dropout; for problems of whole tags.
 
     On the public sample of the treebank it parses better than a grammar of the same trees
-    (docs/parsing.md).
+    (docs/extras.md).
     """
     return replace(
         transformer_parsing_small(),

@@ -14,7 +14,7 @@ it what is best by dev, lets it decode greedily, and compares both on dev (DIR/d
 Each stage is a program of its own, whose command it prints. Stopped or killed, the same command
 goes on; what is done is not done again. With more --train_steps it trains on, but for a student
 whose rate falls to 0 at the end, which needs another folder.
-docs/distillation.md has more.
+docs/extras.md has more.
 """
 
 from absl import flags
