@@ -8,7 +8,7 @@ prints a line with its address when it is ready; open it in a browser, or
     curl http://127.0.0.1:8000/translate -d '{"inputs": "A man is sleeping."}'
 
 Sentences of all clients are translated in batches. /healthz says whether it works, /metrics counts
-for Prometheus, and who speaks LibreTranslate's protocol is understood; docs/server.md has every
+for Prometheus, and who speaks LibreTranslate's protocol is understood; docs/serving.md has every
 path. It answers this machine alone, unless --host names another address: it knows no passwords, and
 no encryption. Ctrl-C or SIGTERM: it answers what it was asked, and ends.
 """
