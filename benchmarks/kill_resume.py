@@ -19,7 +19,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 
 import numpy as np
 
@@ -41,14 +40,14 @@ def command(folder: pathlib.Path, run: str, steps: int, every: int) -> list[str]
 class Trainer:
     """The process, and what it does at the moment as far as can be seen from outside."""
 
-    def __init__(self, argv: list[str], folder: pathlib.Path, every: int, start: Callable):
+    def __init__(self, argv: list[str], folder: pathlib.Path, every: int):
         self._folder = folder
         self._every = every
         self._step = self._first_step = 0
         self._left_over = self._incomplete()
         self._log = open(folder.with_suffix(".log"), "ab")
         self._seen = self._log.tell()
-        self.process = start(argv, stdout=self._log, stderr=self._log)
+        self.process = subprocess.Popen(argv, stdout=self._log, stderr=self._log)
 
     def phase(self) -> str:
         """Returns one of `PHASES`, or "over"."""
@@ -122,7 +121,6 @@ def measure(
     steps: int,
     every: int,
     seed: int,
-    start: Callable = subprocess.Popen,
 ) -> dict:
     """Returns what was hit, and what differs at the end.
 
@@ -132,21 +130,20 @@ def measure(
         steps: those of the run.
         every: steps between checkpoints.
         seed: decides the moments.
-        start: starts a process, as subprocess.Popen.
     """
     rng = random.Random(seed)
     started = time.monotonic()
     argv = command(folder, "straight", steps, every)
-    Trainer(argv, folder / "straight", every, start).wait()
+    Trainer(argv, folder / "straight", every).wait()
     hit: collections.Counter[str] = collections.Counter()
     argv = command(folder, "killed", steps, every)
     for number in range(kills):
-        trainer = Trainer(argv, folder / "killed", every, start)
+        trainer = Trainer(argv, folder / "killed", every)
         phase = trainer.kill_in(PHASES[number % len(PHASES)], rng)
         print(f"kill {number + 1}: while {phase}", file=sys.stderr, flush=True)
         hit[phase] += 1
     for _ in range(2):  # the second time there is nothing left to do
-        Trainer(argv, folder / "killed", every, start).wait()
+        Trainer(argv, folder / "killed", every).wait()
     one, two = newest(folder / "straight"), newest(folder / "killed")
     differ = [name for name in one | two if one.get(name) is None or two.get(name) is None]
     differ += [n for n in one if n in two and one[n].tobytes() != two[n].tobytes()]

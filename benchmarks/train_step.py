@@ -65,7 +65,7 @@ def main(args: flags.FlagValues) -> None:
     }
     train = distribution.step_function(model, where)
     gemm = measuring.make_gemm(args.backend, size=args.gemm)
-    result = measuring.measure(lambda: train(batch), ready, args, lines, gemm)
+    result = measuring.measure(lambda: train(batch).loss, ready, args, lines, gemm)
     result["device_memory_mb"] = measuring.device_memory_peak() >> 20
     lines.write(json.dumps(result) + "\n")
 

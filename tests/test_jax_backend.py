@@ -1,4 +1,4 @@
-"""The same source on JAX: logits, loss, training and beams against tensor2tensor's numbers."""
+"""The same source on JAX, where no golden number says it: those are tests/models/test_golden.py."""
 
 import os
 import pathlib
@@ -8,39 +8,16 @@ import sys
 import pytest
 
 PROGRAM = """
-import sys
 import jax
-import keras
 import numpy as np
-sys.path.insert(0, {tests!r})
-from conftest import DROPOUT_OFF, GoldenCase
-import t2t_repro
 from t2t_repro.decoding.program import Program
-from t2t_repro.training import losses, optimizers
-
-assert keras.backend.backend() == "jax"
-for name in {names!r}:
-    golden = GoldenCase(name)
-    model = golden.model(**DROPOUT_OFF)
-    logits = model(golden.batch)
-    np.testing.assert_allclose(logits, golden["logits"], atol=2e-5)
-    total, weight = losses.padded_cross_entropy(logits, golden["targets"])
-    np.testing.assert_allclose(total, golden["loss_sum"], rtol=1e-5)
-    model.compile(optimizer=optimizers.from_hparams(model.hparams))
-    now = [model.train_on_batch(golden.batch, return_dict=True)["loss"] for _ in range(20)]
-    np.testing.assert_allclose(now, golden["train_loss"], rtol=3e-4)
-    if "beam_ids" in golden:
-        ids, scores = t2t_repro.decode(
-            golden.model("trained"), golden["inputs"], beam_size=4, alpha=0.6, decode_length=8,
-            top_beams=4,
-        )
-        np.testing.assert_array_equal(ids[:, :, : golden["beam_ids"].shape[2]], golden["beam_ids"])
-        np.testing.assert_allclose(scores, golden["beam_scores"], atol=1e-3)
+from tests.models.test_transformer import tiny
 
 class Twice(Program):
     def call(self, data):
         return dict(twice=2 * data["x"], weight=self.model.weights[0] + 0)
 
+model = tiny()
 program = Twice(model)
 found = program.run(dict(x=np.arange(3.0)))
 assert all(isinstance(array, jax.Array) for array in found.values()), "caches stay on a GPU"
@@ -83,10 +60,8 @@ print("same numbers")
 """
 
 REGULARIZERS = """
-import sys
 import jax
 import numpy as np
-sys.path.insert(0, {root!r})
 from t2t_repro.layers import cross_entropy
 from t2t_repro.training import checkpoints, distribution, optimizers
 from tests.models.test_transformer import BATCH, tiny
@@ -102,7 +77,7 @@ for ours, theirs in zip(*map(jax.tree.leaves, forms)):
 model = tiny(**ALL_ON)
 model.compile(optimizer=optimizers.from_hparams(model.hparams))
 step = distribution.step_function(model)
-losses = [step(BATCH) for _ in range(4)]
+losses = [step(BATCH).loss for _ in range(4)]
 assert np.isfinite(losses).all() and len(set(losses)) == 4, losses
 averages = checkpoints.averages(model)
 assert len(averages) == len(model.trainable_variables)
@@ -115,32 +90,15 @@ model.optimizer.dynamic_scale.assign(0.0)  # halved so often that no step can be
 before = [np.array(w) for w in model.trainable_variables]
 step = distribution.step_function(model)
 for _ in range(2):
-    try:
-        raise SystemExit(f"a step was made, of loss {{step(BATCH)}}")
-    except distribution.NotFinite:
-        pass
+    assert not step(BATCH).finite
 assert all(map(np.array_equal, before, model.trainable_variables))
-print("same numbers")
-"""
-
-OPPONENTS = """
-import sys
-sys.path.insert(0, {root!r})
-import numpy as np
-from t2t_repro.decoding.engine import decode
-from tests.models.test_opponents import Case, _ended
-
-for name in ("bahdanau", "luong_multi"):
-    case = Case(name)
-    ids, scores = decode(case.model("trained"), case["inputs"][:1], 4, 0.6, 8, top_beams=4)
-    assert _ended(ids[0]) == _ended(case["beam_ids"][0]), (ids[0], case["beam_ids"][0])
-    np.testing.assert_allclose(scores[0], case["beam_scores"][0], atol=1e-4)
 print("same numbers")
 """
 
 
 def run(program):
     environment = os.environ | {
+        "PYTHONPATH": str(pathlib.Path(__file__).parents[1]),
         "KERAS_BACKEND": "jax",
         "JAX_PLATFORMS": "cpu",
         "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",  # it compiles in half the time
@@ -153,23 +111,6 @@ def run(program):
 
 
 @pytest.mark.slow
-def test_attention_in_chunks_and_in_neighbourhoods_on_jax():
-    run(OTHER_ATTENTION)
-
-
-@pytest.mark.slow
-def test_the_regularizers_on_jax():
-    run(REGULARIZERS.format(root=str(pathlib.Path(__file__).parents[1])))
-
-
-@pytest.mark.slow
-def test_models_that_see_padding_get_none_on_jax():
-    run(OPPONENTS.format(root=str(pathlib.Path(__file__).parents[1])))
-
-
-@pytest.mark.parametrize(
-    "names", [("base",), pytest.param(("base_v1", "adafactor"), marks=pytest.mark.slow)]
-)
-@pytest.mark.slow
-def test_the_golden_numbers_on_jax(names):
-    run(PROGRAM.format(tests=str(pathlib.Path(__file__).parent), names=names))
+@pytest.mark.parametrize("program", [PROGRAM, OTHER_ATTENTION, REGULARIZERS])
+def test_on_jax(program):
+    run(program)

@@ -155,23 +155,20 @@ class GuardedModel(keras.Model):
         _refuse_class_weight(class_weight)
         return super().train_on_batch(x, y, sample_weight, return_dict=return_dict)
 
-    def train_loss(self, batch, sample_weight=None):
-        """Returns the loss of a training step.
+    def loss_of(self, batch, sample_weight=None, training=True):
+        """Returns the loss of a batch, and the logits; a model may keep these where none see them.
 
         Args:
             batch: {"inputs", "targets"} of int32 (B, length).
             sample_weight: float32 (B, T) or None.
+            training: whether in training.
         """
-        logits = self(batch, training=True)
-        return self._loss_of(batch, logits, sample_weight, training=True)
-
-    def loss_and_logits(self, batch, sample_weight=None):
-        """Returns `train_loss`, and the logits that metrics are to see; None if there are none."""
-        default = GuardedModel.compute_metrics
-        if self._compile_metrics is None and type(self).compute_metrics is default:
-            return self.train_loss(batch, sample_weight), None
-        logits = self(batch, training=True)
-        return self._loss_of(batch, logits, sample_weight, training=True), logits
+        logits = self(batch, training=training)
+        given = {} if sample_weight is None else {"sample_weight": sample_weight}
+        loss = self.compute_loss(
+            x=batch, y=batch["targets"], y_pred=logits, training=training, **given
+        )
+        return loss, logits
 
     def train_step(self, *arguments):
         """Makes one step, as Keras calls it: of the data, under JAX of the state and the data.
@@ -182,22 +179,31 @@ class GuardedModel(keras.Model):
         *state, data = arguments
         batch, weights = _unpacked(data)
         if not state:
-            from t2t_repro.models import tensorflow_step
-
-            loss, logits = tensorflow_step.fit(self, batch, weights, observer=self._observer)
-            return self._logs(batch, loss, logits, weights)
+            return self._tensorflow_step(batch, weights)
         from t2t_repro.models import jax_step
 
         *before, metrics = state[0]
-        after, loss, logits, observed = jax_step.fit(
-            self, tuple(before), batch, weights, observer=self._observer
-        )
+        due = None
+        if self._observer:
+            with jax_step.holding(self.optimizer.variables, before[2]):
+                due = self._observer.is_due(self.optimizer.iterations.value)
+        after, loss, _, squares, logits = jax_step.step(self, tuple(before), batch, weights, due)
         with jax_step.holding(self.metrics_variables, metrics) as now:
             if self._observer:
-                self._observer.metric.update_state(*observed)
+                self._observer.metric.update_state(squares, due)
             logs = self._logs(batch, loss, logits, weights)
         metrics = [now.get_current_value(variable) for variable in self.metrics_variables]
         return logs, (*after, metrics)
+
+    def _tensorflow_step(self, batch, weights) -> dict:
+        from t2t_repro.models import tensorflow_step
+
+        observer = self._observer if replicas() == 1 else None
+        due = observer and observer.is_due(self.optimizer.iterations)
+        loss, _, squares, logits = tensorflow_step.step(self, batch, weights, due)
+        if observer:
+            observer.metric.update_state(squares, due)
+        return self._logs(batch, loss, logits, weights)
 
     def test_step(self, *arguments):
         """Evaluates one batch, as Keras calls it; see `train_step`."""
@@ -237,15 +243,8 @@ class GuardedModel(keras.Model):
     _maybe_symbolic_build = _symbolic_build
 
     def _evaluated(self, batch, weights) -> dict:
-        logits = self(batch, training=False)
-        loss = self._loss_of(batch, logits, weights, training=False)
+        loss, logits = self.loss_of(batch, weights, training=False)
         return self._logs(batch, loss, logits, weights)
-
-    def _loss_of(self, batch, logits, weights, training: bool):
-        given = {} if weights is None else {"sample_weight": weights}
-        return self.compute_loss(
-            x=batch, y=batch["targets"], y_pred=logits, training=training, **given
-        )
 
     def _logs(self, batch, loss, logits, weights) -> dict:
         # The replicas' losses add up to that of all, and so do their metrics' sums.

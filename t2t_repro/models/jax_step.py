@@ -1,4 +1,4 @@
-"""The training step under JAX: a pure function of the state."""
+"""The training step under JAX, of `Model.fit` and of t2t-trainer: a pure function of the state."""
 
 import jax
 import keras
@@ -12,62 +12,29 @@ def variables(model) -> tuple[list, list, list]:
     return model.trainable_variables, model.non_trainable_variables, model.optimizer.variables
 
 
-def step(model, state, batch, observed):
+def step(model, state, batch, sample_weight=None, observed=None):
     """Makes a step.
 
     Args:
         model: built and compiled; so is its optimizer.
         state: the values of `variables`.
         batch: {"inputs", "targets"} of int32 (B, length).
-        observed: bool (), whether the norms are wanted.
+        sample_weight: float32 (B, T), or None.
+        observed: bool (), whether the norms are wanted; None: they never are.
 
     Returns:
-        The next state, the loss, whether the step was applied, and float32 (variables,): the square
-        of each gradient's norm without the loss's scale, or zeros.
+        The next state, the loss, whether the step was applied, float32 (variables,): the square of
+        each gradient's norm without the loss's scale, or zeros, and the logits as `model.loss_of`
+        gives them.
     """
-    (trainable, other, slots), gradients, loss, finite, _ = _differentiated(model, state, batch)
-
-    nothing = jnp.zeros(len(gradients))
-    squares = jax.lax.cond(observed, lambda: _squares_of(model, slots, gradients), lambda: nothing)
-    return _applied(model, (trainable, other, slots), gradients, finite), loss, finite, squares
-
-
-def fit(model, state, batch, sample_weight=None, observer=None):
-    """Makes the step of `Model.fit`.
-
-    Returns:
-        The next state, `model.loss_and_logits` before it, and what `observer.metric` is to be told.
-    """
-    state, gradients, loss, finite, logits = _differentiated(model, state, batch, sample_weight)
-    observed: tuple = ()
-    if observer is not None:
-        slots, nothing = state[2], jnp.zeros(len(gradients))
-        with holding(model.optimizer.variables, slots):
-            due = observer.is_due(model.optimizer.iterations.value)
-        squares = jax.lax.cond(due, lambda: _squares_of(model, slots, gradients), lambda: nothing)
-        observed = squares, due
-    return _applied(model, state, gradients, finite), loss, logits, observed
-
-
-def _squares_of(model, slots, gradients):
-    """Returns float32 (variables,), the square of each gradient's norm without the loss's scale."""
-    with holding(model.optimizer.variables, slots):
-        scale = model.optimizer.scale_loss(1.0)
-    squares = [jnp.sum(jnp.square(g.astype("float32") / scale)) for g in gradients]
-    return jnp.asarray(squares, "float32")  # not stacked: there may be nothing to train
-
-
-def _differentiated(model, state, batch, sample_weight=None):
-    """Returns the state with the next seeds, the gradients, the loss, if all is finite, logits."""
     trainable, other, slots = state
     gradients, (loss, other, logits) = jax.grad(
         lambda trainable: _scaled_loss(model, (trainable, other, slots), batch, sample_weight),
         has_aux=True,
     )(trainable)
-    scales_loss = isinstance(model.optimizer, keras.optimizers.LossScaleOptimizer)
-    if scales_loss:
-        with holding(model.optimizer.variables, slots):
-            scale = model.optimizer.scale_loss(1.0)
+    with holding(model.optimizer.variables, slots):
+        scale = model.optimizer.scale_loss(1.0)
+    if isinstance(model.optimizer, keras.optimizers.LossScaleOptimizer):
         checked = [loss, 1.0 / scale]  # a scale of 0: no step can be made
     elif clipping.by_global_norm(model.optimizer):
         # The norm may have no end where no gradient is without.
@@ -75,25 +42,27 @@ def _differentiated(model, state, batch, sample_weight=None):
     else:
         checked = [loss, *gradients]
     finite = jnp.isfinite(jnp.stack([jnp.sum(part) for part in checked])).all()
-    return (trainable, other, slots), gradients, loss, finite, logits
+    squares = nothing = jnp.zeros(len(gradients))
 
+    def squares_of():
+        each = [jnp.sum(jnp.square(g.astype("float32") / scale)) for g in gradients]
+        return jnp.asarray(each, "float32")  # not stacked: there may be nothing to train
 
-def _applied(model, state, gradients, finite):
-    """Returns the state after the update, or as it is where something is not finite."""
-    trainable, other, slots = state
+    if observed is not None:
+        squares = jax.lax.cond(observed, squares_of, lambda: nothing)
     trainable, slots = jax.lax.cond(
         finite,
         lambda: model.optimizer.stateless_apply(slots, gradients, trainable),
         lambda: (trainable, slots),
     )
-    return trainable, other, slots
+    return (trainable, other, slots), loss, finite, squares, logits
 
 
 def _scaled_loss(model, state, batch, sample_weight):
     """Returns the scaled loss; with it the loss, the next non-trainable values and the logits."""
     trainable, other, slots = variables(model)
     with holding([*trainable, *other, *slots], [value for part in state for value in part]) as now:
-        loss, logits = model.loss_and_logits(batch, sample_weight)
+        loss, logits = model.loss_of(batch, sample_weight)
         scaled = model.optimizer.scale_loss(loss)
     return scaled, (loss, [now.get_current_value(variable) for variable in other], logits)
 

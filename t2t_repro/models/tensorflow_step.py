@@ -1,6 +1,7 @@
-"""The training step under TensorFlow, of the parts that one device and several put together."""
+"""The training step under TensorFlow: that of `Model.fit`, and of t2t-trainer on one device.
 
-import warnings
+On several devices training/distribution.py puts the trainer's together of the parts here.
+"""
 
 import keras
 import tensorflow as tf
@@ -8,17 +9,50 @@ import tensorflow as tf
 from t2t_repro.models import clipping
 
 
-def gradients_of(model, batch):
-    """Returns the loss, the gradients and whether all is finite (int32), for one device's batch."""
-    loss, _, gradients, finite = _differentiated(model, batch)
-    return loss, gradients, finite
+def step(model, batch, sample_weight=None, observed=None):
+    """Makes a step.
+
+    In the scope of a strategy it is one replica's: all replicas apply their updates or none.
+
+    Args:
+        model: built and compiled; so is its optimizer.
+        batch: {"inputs", "targets"} of int32 (B, length).
+        sample_weight: float32 (B, T), or None.
+        observed: bool (), whether the norms are wanted; None: they never are.
+
+    Returns:
+        The loss, whether the step was applied, float32 (variables,): the square of each gradient's
+        norm without the loss's scale, or zeros, and the logits as `model.loss_of` gives them.
+    """
+    loss, logits, gradients, finite = differentiate(model, batch, sample_weight)
+    squares = nothing = tf.zeros([len(gradients)])
+    if observed is not None:
+        squares = tf.cond(observed, lambda: squares_of(model, gradients), lambda: nothing)
+    if not tf.distribute.has_strategy():
+        tf.cond(finite > 0, lambda: apply(model, gradients), lambda: None)
+        return loss, finite > 0, squares, logits
+    context = tf.distribute.get_replica_context()
+    replicas = context.num_replicas_in_sync
+    finite = context.all_reduce(tf.distribute.ReduceOp.SUM, finite)
+
+    def of_all(strategy, gradients, finite):
+        # Replicas that talk to each other in a branch must be asked to from outside of them; one
+        # alone does so, too, where a strategy has it.
+        def apply_all():
+            strategy.extended.call_for_each_replica(apply, args=(model, gradients))
+
+        decided = strategy.experimental_local_results(finite)[0]
+        tf.cond(tf.equal(decided, replicas), apply_all, lambda: None)
+
+    context.merge_call(of_all, args=(gradients, finite))
+    return loss, tf.equal(finite, replicas), squares, logits
 
 
-def _differentiated(model, batch, sample_weight=None):
-    """Returns `model.loss_and_logits` and what `gradients_of` does, of the same pass."""
+def differentiate(model, batch, sample_weight=None):
+    """Returns `model.loss_of`, the gradients and whether all is finite (int32) on one device."""
     optimizer = model.optimizer
     with tf.GradientTape() as tape:
-        loss, logits = model.loss_and_logits(batch, sample_weight)
+        loss, logits = model.loss_of(batch, sample_weight)
         scaled = optimizer.scale_loss(loss)
     gradients = tape.gradient(scaled, [variable.value for variable in model.trainable_weights])
     if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
@@ -37,7 +71,8 @@ def _differentiated(model, batch, sample_weight=None):
 def apply(model, gradients) -> None:
     """Lets the optimizer update the weights."""
     gradients = tf.nest.map_structure(tf.identity, gradients)  # into the graph of a branch
-    model.optimizer.apply_gradients(zip(gradients, model.trainable_weights, strict=True))
+    if gradients:  # all may be frozen
+        model.optimizer.apply_gradients(zip(gradients, model.trainable_weights, strict=True))
 
 
 def squares_of(model, gradients):
@@ -45,59 +80,3 @@ def squares_of(model, gradients):
     scale = model.optimizer.scale_loss(1.0)
     dense = (tf.cast(tf.convert_to_tensor(gradient), tf.float32) for gradient in gradients)
     return tf.stack([tf.reduce_sum(tf.square(gradient / scale)) for gradient in dense])
-
-
-def step(model, batch, observed):
-    """Makes a step on one device.
-
-    Args:
-        model: built and compiled; so is its optimizer.
-        batch: {"inputs", "targets"} of int32 (B, length).
-        observed: bool (), whether the norms are wanted.
-
-    Returns:
-        The loss, whether the step was applied, and `squares_of` or zeros.
-    """
-    loss, gradients, finite = gradients_of(model, batch)
-    nothing = tf.zeros([len(gradients)])
-    squares = tf.cond(observed, lambda: squares_of(model, gradients), lambda: nothing)
-    tf.cond(finite > 0, lambda: apply(model, gradients), lambda: None)
-    return loss, finite > 0, squares
-
-
-def fit(model, batch, sample_weight=None, observer=None):
-    """Makes the step of `Model.fit`, of one replica; returns `model.loss_and_logits` before it.
-
-    All replicas apply or none. An observer is told the gradients' norms, of one replica alone.
-    Where nothing is trainable there is the loss alone and a warning, as of any model of Keras.
-    """
-    if not model.built:
-        model.build()
-    if not model.optimizer.built:
-        model.optimizer.build(model.trainable_variables)
-    if not model.trainable_weights:
-        warnings.warn("The model does not have any trainable weights.", stacklevel=2)
-        return model.loss_and_logits(batch, sample_weight)
-    context = tf.distribute.get_replica_context()
-    replicas = context.num_replicas_in_sync
-    loss, logits, gradients, finite = _differentiated(model, batch, sample_weight)
-    if replicas == 1 and observer is not None:
-        due, nothing = observer.is_due(model.optimizer.iterations), tf.zeros([len(gradients)])
-        squares = tf.cond(due, lambda: squares_of(model, gradients), lambda: nothing)
-        observer.metric.update_state(squares, due)
-    if not tf.distribute.has_strategy():
-        tf.cond(finite > 0, lambda: apply(model, gradients), lambda: None)
-        return loss, logits
-    finite = context.all_reduce(tf.distribute.ReduceOp.SUM, finite)
-
-    def of_all(strategy, gradients, finite):
-        # Replicas that talk to each other in a branch must be asked to from outside of them; one
-        # alone does so, too, where a strategy has it.
-        def apply_all():
-            strategy.extended.call_for_each_replica(apply, args=(model, gradients))
-
-        decided = strategy.experimental_local_results(finite)[0]
-        tf.cond(tf.equal(decided, replicas), apply_all, lambda: None)
-
-    context.merge_call(of_all, args=(gradients, finite))
-    return loss, logits

@@ -178,34 +178,34 @@ class Transformer(SequenceModel):
         weights |= {f"decoder/{name}": value for name, value in of_decoder.items()}
         return {name: value for name, value in weights.items() if value.shape != NO_WEIGHTS}
 
-    def train_loss(self, batch, sample_weight=None):
-        """Returns `compute_loss` of a training step.
+    def loss_of(self, batch, sample_weight=None, training=True):
+        """Returns the loss of a batch and the logits, as `GuardedModel.loss_of`.
 
-        T2T's own loss does not give the logits out: that is faster, and takes less memory.
+        T2T's own loss of training keeps the logits where no metrics see them: that is faster, and
+        takes less memory.
         """
-        if self.hparams.r_drop_alpha:
-            return self.loss_and_logits(batch, sample_weight)[0]
-        loss = getattr(self.compute_loss, "__func__", None) is Transformer.compute_loss
-        logits = type(self).call is Transformer.call
-        if not (loss and logits and self._compile_loss is None):
-            return super().train_loss(batch, sample_weight)
+        if training and self.hparams.r_drop_alpha:
+            return self._r_drop(batch, sample_weight)
+        compute_loss = getattr(self.compute_loss, "__func__", None)
+        own = compute_loss is Transformer.compute_loss and type(self).call is Transformer.call
+        seen = self._compile_metrics is not None
+        seen = seen or type(self).compute_metrics is not Transformer.compute_metrics
+        if not training or not own or seen or self._compile_loss is not None:
+            return super().loss_of(batch, sample_weight, training)
         smoothing, labels = self.hparams.label_smoothing, batch["targets"]
         outputs = self(batch, training=True, logits=False)
         compiled = bool(self.jit_compile) or keras.backend.backend() != "tensorflow"
         sums = self.softmax.cross_entropy(outputs, labels, smoothing, sample_weight, compiled)
-        return self._with_added(mean_over_global_batch(*sums))
+        return self._with_added(mean_over_global_batch(*sums)), None
 
-    def loss_and_logits(self, batch, sample_weight=None):
-        if not self.hparams.r_drop_alpha:
-            return super().loss_and_logits(batch, sample_weight)
-        # R-Drop (Liang et al. 2021, https://arxiv.org/abs/2106.14448): two passes, each with other
-        # dropout, are to agree. The loss is half of the paper's, so that it compares with one
-        # pass's while alpha means what it means there.
-        passes = []
-        for _ in range(2):
-            logits = self(batch, training=True)
-            passes.append((logits, self._loss_of(batch, logits, sample_weight, training=True)))
-        (first, loss), (second, other) = passes
+    def _r_drop(self, batch, sample_weight):
+        """Returns the loss of R-Drop (Liang et al. 2021, https://arxiv.org/abs/2106.14448).
+
+        Two passes, each with other dropout, are to agree. The loss is half of the paper's, so that
+        it compares with one pass's while alpha means what it means there.
+        """
+        loss, first = super().loss_of(batch, sample_weight)
+        other, second = super().loss_of(batch, sample_weight)
         apart = mean_over_global_batch(*divergence(first, second, batch["targets"], sample_weight))
         return 0.5 * (loss + other + self.hparams.r_drop_alpha * apart), first
 

@@ -30,7 +30,7 @@ def measure(path: str, bleu_sentences: int, ended: bool) -> dict[str, Any]:
     from t2t_repro.interop import usr_dir
     from t2t_repro.models.transformer import Transformer
     from t2t_repro.study import norms
-    from t2t_repro.training import checkpoints, distribution, trainer
+    from t2t_repro.training import checkpoints, trainer
 
     config = RunDirectory(path).config()
     if config.t2t_usr_dir:
@@ -48,7 +48,7 @@ def measure(path: str, bleu_sentences: int, ended: bool) -> dict[str, Any]:
             checkpoints.load_weights(model, checkpoint)
         try:
             loss, of_places = gradients.measure(batches[:_MEASURED])
-        except distribution.NotFinite:
+        except FloatingPointError:
             break
         losses.append(loss)
         if isinstance(model, Transformer):

@@ -49,15 +49,16 @@ class GradientNorms:
         """Returns the mean loss of the batches, and the mean norm of the gradient at each place.
 
         Raises:
-            distribution.NotFinite: if the loss or a gradient is not finite.
+            FloatingPointError: if the loss or a gradient is not finite.
         """
         losses, norms = [], dict.fromkeys(filter(None, self._places), 0.0)
         for batch in batches:
-            observed: list[np.ndarray] = []  # the squared norm of each variable's gradient
-            with distribution.naming_the_batch("a measurement", batch):
-                losses.append(self._step(batch, observed.append))
+            made = self._step(batch, True)
+            if not made.finite:
+                raise FloatingPointError(made.fault())
+            losses.append(made.loss)
             squares = dict.fromkeys(norms, 0.0)
-            for place, square in zip(self._places, observed[0], strict=True):
+            for place, square in zip(self._places, np.asarray(made.squares), strict=True):
                 if place is not None:
                     squares[place] += float(square)
             for place, square in squares.items():

@@ -66,8 +66,7 @@ def _peak(config: RunConfig, load_user_code: Callable[[], None] | None) -> int:
     rows = problem.batch_size_multiplier, problem.packed_length
     step = distribution.step_function(trainer.build_model(config, problem))
     for batch in 2 * largest_batches(hparams, longest, *rows):
-        with distribution.naming_the_batch("a step", batch):
-            step(batch)
+        step(batch)
     return process.peak_memory()
 
 

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
@@ -18,10 +18,6 @@ from t2t_repro.training.devices import ONE, Devices
 
 FeatureShapes = Mapping[str, tuple[int, int]]  # {feature: (rows, length)}
 Say = Callable[[str], None]
-Observe = Callable[[np.ndarray], None]
-TrainStep = Callable[..., float]  # of a batch, and what observes it: see `step_function`
-# Of a batch and whether the norms are wanted: its loss, whether it was applied, the squared norms.
-Compiled = Callable[[dict, bool], tuple[float, bool, Any]]
 _LOOK = 0.2  # seconds from one look for a signal to the next
 
 
@@ -53,28 +49,43 @@ def for_all_shapes(
 WHAT_TO_DO = "Lower learning_rate_constant, raise learning_rate_warmup_steps, or set clip_grad_norm"
 
 
-class NotFinite(Exception):
-    """A step whose loss or gradients are not finite; nothing of it was applied."""
+class Made(NamedTuple):
+    """What a step made of a batch.
 
-    def __init__(self, loss: float):
-        self.loss = loss
-        super().__init__(f"loss {loss}" if not math.isfinite(loss) else "gradients")
+    Attributes:
+        loss: that of the batch before the update.
+        finite: whether it and the gradients are; if not there was no update.
+        squares: float32 (trainable variables,), the squared norm of each gradient before it is
+            clipped; of no meaning where it was not asked for.
+    """
+
+    loss: float
+    finite: bool
+    squares: Any
+
+    @classmethod
+    def of(cls, loss: Any, finite: Any, squares: Any) -> "Made":
+        """Waits for the step."""
+        return cls(float(loss), bool(finite), squares)
+
+    def fault(self) -> str:
+        """Returns in words what is not finite."""
+        return "gradients" if math.isfinite(self.loss) else f"loss {self.loss}"
+
+
+TrainStep = Callable[..., Made]  # of a batch, and whether the norms are wanted
 
 
 def step_function(
     model: GuardedModel, devices: Devices = ONE, ahead: "CompilePool | None" = None
 ) -> TrainStep:
-    """Returns a function that trains `model` on one batch and returns its loss.
+    """Returns a function that trains `model` on one batch.
 
     It is the step of models/tensorflow_step.py or jax_step.py, as in `Model.fit`. The batch is that
     of a worker, {"inputs", "targets"} of int32 (B, length). Its devices take consecutive shards of
-    it; under JAX they must divide its rows. Whoever wants the norms of the step's gradients, before
-    they are clipped, gives a function as `observe`: it receives the square of each trainable
-    variable's, in order, as float32. That costs a pass over the gradients, and changes nothing. Of
-    several workers all ask or none.
-
-    The loss is that of this batch before the update. Where it or a gradient is not finite the
-    function raises NotFinite, and there was no update; where there is no memory, a UserError.
+    it; under JAX they must divide its rows. Whoever wants the norms of the step's gradients says so
+    by a second argument, `observed`. That costs a pass over the gradients, and changes nothing. Of
+    several workers all ask or none. Where there is no memory it raises a UserError.
 
     Args:
         model: built and compiled; with run_eagerly, as Keras has it, TensorFlow traces nothing.
@@ -91,24 +102,20 @@ def step_function(
     else:
         step = _on_replicas(model, devices)
 
-    def run(batch: dict, observe: Observe | None = None) -> float:
+    def run(batch: dict, observed: bool = False) -> Made:
         with naming_the_batch("a step", batch):
-            loss, applied, squares = step(batch, observe is not None)
-        if not applied:
-            raise NotFinite(loss)
-        if observe is not None:
-            observe(np.asarray(squares))
-        return loss
+            return step(batch, observed)
 
     return run
 
 
-def _on_one_device(model: GuardedModel) -> Compiled:
+def _on_one_device(model: GuardedModel) -> TrainStep:
     import tensorflow as tf
 
     from t2t_repro.models import tensorflow_step
 
-    step = functools.partial(tensorflow_step.step, model)
+    def step(batch, observed):
+        return tensorflow_step.step(model, batch, observed=observed)[:3]
 
     @functools.cache
     def compiled(features: tuple[str, ...]) -> Callable:
@@ -116,15 +123,14 @@ def _on_one_device(model: GuardedModel) -> Compiled:
         observed = tf.TensorSpec([], tf.bool)
         return for_all_shapes(step, features, model.jit_compile, observed)
 
-    def run(batch: dict, observed: bool) -> tuple[float, bool, Any]:
+    def run(batch: dict, observed: bool) -> Made:
         function = step if model.run_eagerly else compiled(tuple(batch))
-        loss, applied, squares = function(batch, tf.constant(observed))
-        return float(loss), bool(applied), squares
+        return Made.of(*function(batch, tf.constant(observed)))
 
     return run
 
 
-def _on_replicas(model: GuardedModel, devices: Devices) -> Compiled:
+def _on_replicas(model: GuardedModel, devices: Devices) -> TrainStep:
     import tensorflow as tf
 
     from t2t_repro.models import tensorflow_step
@@ -138,7 +144,7 @@ def _on_replicas(model: GuardedModel, devices: Devices) -> Compiled:
         rows = tf.shape(batch["targets"])[0]
         start, end = rows * here // devices.local, rows * (here + 1) // devices.local
         shard = {name: ids[start:end] for name, ids in batch.items()}
-        loss, gradients, finite = tensorflow_step.gradients_of(model, shard)
+        loss, _, gradients, finite = tensorflow_step.differentiate(model, shard)
         # Sparse ones would be of another shape, and traced anew, with every batch.
         return loss, [tf.convert_to_tensor(gradient) for gradient in gradients], finite
 
@@ -162,18 +168,18 @@ def _on_replicas(model: GuardedModel, devices: Devices) -> Compiled:
     def compiled(features: tuple[str, ...]) -> Callable:
         return for_all_shapes(gradients_of, features, model.jit_compile)
 
-    def run(batch: dict, observed: bool) -> tuple[float, bool, Any]:
+    def run(batch: dict, observed: bool) -> Made:
         function = gradients_of if model.run_eagerly else compiled(tuple(batch))
-        loss, shards, applied = function(batch)
-        squares = squares_of(shards) if applied and observed else None
-        if applied:
+        loss, shards, finite = function(batch)
+        squares = squares_of(shards) if finite and observed else None
+        if finite:
             apply(shards)
-        return float(loss), bool(applied), squares
+        return Made.of(loss, finite, squares)
 
     return run
 
 
-def _under_jax(model: GuardedModel, devices: Devices, ahead: "CompilePool | None") -> Compiled:
+def _under_jax(model: GuardedModel, devices: Devices, ahead: "CompilePool | None") -> TrainStep:
     """Compiled once for each shape of a batch; several devices hold the whole state each."""
     import jax
 
@@ -185,7 +191,10 @@ def _under_jax(model: GuardedModel, devices: Devices, ahead: "CompilePool | None
         mesh = strategy.device_mesh.backend_mesh
         whole = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
         options["out_shardings"] = (whole,) * 4
-    step = functools.partial(jax_step.step, model)
+
+    def step(state, batch, observed):
+        return jax_step.step(model, state, batch, observed=observed)[:4]
+
     compiled = jax.jit(step, donate_argnums=0, **options)
 
     def layout(shape: tuple[int, ...]):
@@ -210,15 +219,14 @@ def _under_jax(model: GuardedModel, devices: Devices, ahead: "CompilePool | None
 
         ahead.begin(lower)
 
-    def run(batch: dict, observed: bool) -> tuple[float, bool, Any]:
+    def run(batch: dict, observed: bool) -> Made:
         program = (ahead and ahead.program(batch)) or compiled
         batch = {name: jax.device_put(ids, layout(ids.shape)) for name, ids in batch.items()}
-        state, loss, applied, squares = program(state_now(), batch, jax.device_put(observed))
+        state, loss, finite, squares = program(state_now(), batch, jax.device_put(observed))
         for group, values in zip(variables, state, strict=True):
             for variable, value in zip(group, values, strict=True):
                 variable.assign(value)
-        loss, applied = jax.device_get((loss, applied))  # the two at once
-        return float(loss), bool(applied), squares
+        return Made.of(*jax.device_get((loss, finite)), squares)  # the two at once
 
     return run
 

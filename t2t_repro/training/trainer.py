@@ -338,7 +338,7 @@ class Trainer:
         plain_loss: of a batch, without dropout and label smoothing, for reports; None: is not
             reported.
         hooks: called between two steps, while the model has its moving averages.
-        encoders: of "inputs" and "targets", for what is written of a bad batch; None: ids alone.
+        encoders: of "inputs" and "targets", for what is written of a bad batch.
         devices: what `devices.choose` returned. Of several workers the chief alone writes.
         batches_per_step: more than one of an optimizer that gathers so many for an update.
     """
@@ -356,7 +356,7 @@ class Trainer:
         sample: str = "all",
         plain_loss: Callable[[dict], float] | None = None,
         hooks: Sequence[Hook] = (),
-        encoders: Mapping[str, Any] | None = None,
+        encoders: Mapping[str, Any] = {},
         devices: Devices = ONE,
         batches_per_step: int = 1,
     ):
@@ -372,7 +372,6 @@ class Trainer:
         self._state = checkpoints.State(step=0)  # that of the newest checkpoint
         self._step = self._batches = self._left_out = 0
         self._cells = self._tokens = 0  # of the batches since the last report
-        self._squares = np.zeros(len(model.trainable_variables))  # of the gradients, see `norms`
         self._began = self._saved_at = time.monotonic()
 
     def train(self) -> checkpoints.State:
@@ -447,11 +446,13 @@ class Trainer:
                     "the dataset with training=True, or repeat it."
                 )
             self._batches += 1
-            loss = self._loss_of(train_step, batch, len(losses))
-            if loss is not None:
-                losses.append(loss)
+            made = self._train_on(train_step, batch, len(losses))
+            if made.finite:
+                losses.append(made.loss)
                 tokens += self._count(batch)
-            elif not losses:  # where no step was made since the last save, the batch comes again
+                continue
+            self._skip(batch, made)
+            if not losses:  # where no step was made since the last save, the batch comes again
                 signum = process.received_signal()
                 if self._devices.all_reduce([signum > 0])[0]:
                     self._end_at(signum or signal.SIGTERM)
@@ -464,7 +465,7 @@ class Trainer:
         self._log.step(
             *(self._step, statistics.fmean(losses), tokens, time.monotonic() - started),
             learning_rate=lambda: np.asarray(self._model.optimizer.learning_rate),
-            more=lambda: self._details(batch),
+            more=lambda: self._details(batch, np.asarray(made.squares)),
         )
         for every, call in self._hooks:
             if self._step % every == 0:
@@ -489,53 +490,43 @@ class Trainer:
         self._tokens += sum(tokens.values())
         return tokens["targets"]
 
-    def _loss_of(
+    def _train_on(
         self, train_step: distribution.TrainStep, batch: dict, before: int
-    ) -> float | None:
-        """Trains on a batch, `before` which its step has had so many.
-
-        Returns:
-            Its loss; None: it, or a gradient, was not finite, and the batch is left out.
-        """
-        step = self._step + 1
+    ) -> distribution.Made:
+        """Trains on a batch, before which its step has had so many."""
+        last = before + 1 == self._batches_per_step
         try:
-            observed = before + 1 == self._batches_per_step and self._log.is_due(step)
-            return train_step(batch, self._observe if observed else None)
-        except distribution.NotFinite as error:
-            self._left_out += 1
-            file = self._write_bad(batch, error.loss) if self._is_chief else "see the chief's"
-            said = f"{error} at step {step}, on a batch of {distribution.shapes(batch)} ({file})"
-            most = self._plan.max_nonfinite_steps
-            if self._left_out > most:
-                newest = checkpoints.latest(self._run.checkpoints_dir)
-                kept = f"the newest checkpoint is {newest}" if newest else "there is no checkpoint"
-                raise UserError(
-                    f"Expected a finite loss and gradients. Received: {said}; {kept}. "
-                    f"{distribution.WHAT_TO_DO}; --max_nonfinite_steps={self._left_out} leaves it "
-                    "out."
-                ) from error
-            self._log.say(f"Left out a batch, {self._left_out} of {most}: {said}.")
-            return None
-        except UserError:
-            raise
+            return train_step(batch, last and self._log.is_due(self._step + 1))
         except Exception:
             # A terminal's signal goes to XLA's compiler as well, which is another process.
-            signalled = process.received_signal() and not before
-            if not signalled or not distribution.was_compiling(self._model):
-                raise
-            self._batches -= 1  # it is still to come
-            self._end_at(process.received_signal())
+            signum = process.received_signal()
+            if signum and not before and distribution.was_compiling(self._model):
+                self._batches -= 1  # it is still to come
+                self._end_at(signum)
             raise
+
+    def _skip(self, batch: dict, made: distribution.Made) -> None:
+        """Leaves out a batch whose loss or gradients are not finite, if so many may be."""
+        self._left_out += 1
+        file = self._write_bad(batch, made.loss) if self._is_chief else "see the chief's"
+        shapes, most = distribution.shapes(batch), self._plan.max_nonfinite_steps
+        said = f"{made.fault()} at step {self._step + 1}, on a batch of {shapes} ({file})"
+        if self._left_out > most:
+            newest = checkpoints.latest(self._run.checkpoints_dir)
+            kept = f"the newest checkpoint is {newest}" if newest else "there is no checkpoint"
+            raise UserError(
+                f"Expected a finite loss and gradients. Received: {said}; {kept}. "
+                f"{distribution.WHAT_TO_DO}; --max_nonfinite_steps={self._left_out} leaves it out."
+            )
+        self._log.say(f"Left out a batch, {self._left_out} of {most}: {said}.")
 
     def _write_bad(self, batch: Mapping[str, Any], loss: float) -> pathlib.Path:
         """Writes a batch whose loss or gradients are not finite into the run, and its text."""
         ids = {side: np.asarray(value).tolist() for side, value in batch.items()}
-        examples: list[dict[str, Any]] = []
-        for sides in zip(*ids.values(), strict=True):
-            example: dict[str, Any] = dict(zip(ids, sides, strict=True))
-            for side, encoder in (self._encoders or {}).items():
+        examples = [dict(zip(ids, sides, strict=True)) for sides in zip(*ids.values(), strict=True)]
+        for example in examples:
+            for side, encoder in self._encoders.items():
                 example[f"{side}_text"] = encoder.decode([i for i in example[side] if i > 1])
-            examples.append(example)
         content = {
             "step": self._step + 1,
             "batch": self._batches,
@@ -549,10 +540,7 @@ class Trainer:
 
     # --- report
 
-    def _observe(self, squares: np.ndarray) -> None:
-        self._squares = squares
-
-    def _details(self, batch: dict) -> dict[str, float]:
+    def _details(self, batch: dict, squares: np.ndarray) -> dict[str, float]:
         """Returns what is reported beside the loss, and gives the log the norms of each part.
 
         Returns:
@@ -561,7 +549,7 @@ class Trainer:
             padding: the share of padding in the batches since the last report.
             plain_loss: that of the step's batch after the step.
         """
-        values, parts = norms(self._model, self._squares)
+        values, parts = norms(self._model, squares)
         values["padding"] = 1.0 - self._tokens / max(self._cells, 1)
         self._cells = self._tokens = 0
         if self._plain_loss is not None:

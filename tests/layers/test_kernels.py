@@ -1,10 +1,5 @@
 """Every kernel that is written by hand is its plain form, and so is every gradient of it."""
 
-import os
-import pathlib
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -95,31 +90,3 @@ def test_what_is_picked_is_picked_sentence_by_sentence(kind):
     for form in kernels.FORMS["gather_beams"]:
         got = tf.function(form)(x, index)
         np.testing.assert_array_equal(got, x[np.arange(3)[:, None], index])
-
-
-PLAIN = """
-import sys
-import numpy as np
-sys.path.insert(0, {tests!r})
-from conftest import DROPOUT_OFF, GoldenCase
-from t2t_repro.layers import kernels
-from t2t_repro.training import optimizers
-
-assert kernels.PLAIN and kernels.dropout is kernels.plain_dropout
-for name, changes in (("base_v1", {{}}), ("base", {{"attention_chunk_size": 3}})):
-    golden = GoldenCase(name)
-    model = golden.model(**DROPOUT_OFF, **changes)
-    np.testing.assert_allclose(model(golden.batch), golden["logits"], atol=2e-5)
-    model.compile(optimizer=optimizers.from_hparams(model.hparams))
-    now = [model.train_on_batch(golden.batch, return_dict=True)["loss"] for _ in range(20)]
-    np.testing.assert_allclose(now, golden["train_loss"], rtol=3e-4)
-    again = golden.model()
-    assert np.isfinite(float(again.train_loss(golden.batch)))
-"""
-
-
-@pytest.mark.slow
-def test_the_golden_numbers_without_kernels():
-    program = PLAIN.format(tests=str(pathlib.Path(__file__).parents[1]))
-    environment = os.environ | {"T2T_REPRO_PLAIN": "1"}
-    subprocess.run([sys.executable, "-c", program], env=environment, check=True)

@@ -1,4 +1,13 @@
-"""The model against what tensor2tensor computed, on all its 24 small models."""
+"""The model against what tensor2tensor computed, on all its 24 small models.
+
+tests/golden/models has a file of each, with losses, attention and the ids of its searches, of which
+decoding/test_oracle.py is. The same tests hold under JAX, and without the kernels that are written for speed.
+"""
+
+import os
+import pathlib
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -61,7 +70,7 @@ def test_twenty_steps_of_the_step_that_programs_run(golden_case, dropout_off):
     model = golden.model(**dropout_off)
     model.compile(optimizer=optimizers.from_hparams(model.hparams))
     step = distribution.step_function(model)
-    check_twenty_steps(golden, model, [step(golden.batch) for _ in range(20)])
+    check_twenty_steps(golden, model, [step(golden.batch).loss for _ in range(20)])
 
 
 def check_twenty_steps(golden, model, losses_now):
@@ -91,3 +100,33 @@ def test_decoding_step_by_step_gives_the_same_logits(golden, model):
         for beam in range(beams):
             np.testing.assert_allclose(logits[:, beam], golden["logits"][:, step], atol=2e-5)
         last = np.repeat(targets[:, step : step + 1], beams, axis=1)
+
+
+REPLAYED = {
+    "jax": {
+        "KERAS_BACKEND": "jax",
+        "JAX_PLATFORMS": "cpu",
+        "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",  # it compiles in half the time
+    },
+    "plain": {"T2T_REPRO_PLAIN": "1"},
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", REPLAYED)
+def test_all_of_it_otherwise(how):
+    """Some of the models with their searches, and two of the opponents, with these settings."""
+    here = pathlib.Path(__file__)
+    searches = here.parents[1] / "decoding" / "test_oracle.py"
+    files = [here, here.with_name("test_opponents.py"), searches]
+    cases = "[base] or base_v1 or adafactor or luong_multi or bahdanau] or programs_run"
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-n", "0", "-q", "-x", "-k", cases, *files]
+        + ["-m", "slow or not slow", "--deselect", f"{here}::test_all_of_it_otherwise"],
+        cwd=here.parents[2],
+        env=os.environ | REPLAYED[how],
+        capture_output=True,
+        text=True,
+        timeout=1200,
+    )
+    assert done.returncode == 0, done.stdout[-3000:]

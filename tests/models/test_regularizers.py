@@ -16,7 +16,7 @@ BEFORE = [2.9036006927490234, 2.3553178310394287, 2.207468032836914]
 def losses(model, steps=3):
     model.compile(optimizer=optimizers.from_hparams(model.hparams), run_eagerly=True)
     step = distribution.step_function(model)
-    return [step(BATCH) for _ in range(steps)]
+    return [step(BATCH).loss for _ in range(steps)]
 
 
 def test_with_all_of_them_off_no_random_stream_moves():
@@ -79,7 +79,7 @@ def test_r_drop_is_the_equations_of_its_paper():
     seen = []
     call = model.softmax.logits
     model.softmax.logits = lambda *arguments: seen.append(call(*arguments)) or seen[-1]
-    loss, logits = model.loss_and_logits(BATCH)
+    loss, logits = model.loss_of(BATCH)
     real = BATCH["targets"] != 0
     passes = [np.asarray(each, "float64")[real] for each in seen]
     assert len(passes) == 2 and np.abs(passes[0] - passes[1]).max() > 0.01

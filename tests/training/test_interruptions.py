@@ -73,11 +73,11 @@ def test_a_compilation_that_a_signal_breaks_ends_the_run_as_the_signal_does(
     def breaking(model, *where):
         train_step = step_function(model, *where)
 
-        def step(batch, observe=None):
+        def step(batch, observed=False):
             if next(steps) == at:
                 os.kill(os.getpid(), signal.SIGINT)
                 raise RuntimeError("INTERNAL: ptxas exited with non-zero error code 2")
-            return train_step(batch, observe)
+            return train_step(batch, observed)
 
         return step
 

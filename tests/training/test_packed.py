@@ -65,7 +65,7 @@ def test_training_evaluation_and_decoding(data_dir):
     step = distribution.step_function(model)
     data = pipeline.make_dataset(Packed(), Split.TRAIN, HPARAMS, data_dir, training=True)
     batches = distribution.batches(data)
-    losses = [step(batch) for batch in itertools.islice(batches, 30)]
+    losses = [step(batch).loss for batch in itertools.islice(batches, 30)]
     assert losses[-1] < losses[0] - 1
     dev = pipeline.make_dataset(Packed(), Split.EVAL, HPARAMS, data_dir, training=False)
     found = Evaluator(model, ["accuracy", "neg_log_perplexity"]).evaluate(dev)
