@@ -1,7 +1,8 @@
 """The model against what tensor2tensor computed, on all its 24 small models.
 
-tests/golden/models has a file of each, with losses, attention and the ids of its searches, of which
-decoding/test_oracle.py is. The same tests hold under JAX, and without the kernels that are written for speed.
+tests/golden/models has a file of each, with losses, attention and the ids of its searches, which
+decoding/test_oracle.py reads. The same tests hold under JAX, and without the kernels written for
+speed.
 """
 
 import os
