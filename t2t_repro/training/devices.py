@@ -33,7 +33,6 @@ from t2t_repro.training.checkpoints import seed_variables
 
 TF_CONFIG = "TF_CONFIG"  # which tells TensorFlow's strategies the hosts of a run
 _JOBS = ("chief", "worker")
-_EXAMPLE = '{"cluster": {"worker": ["a:2222", "b:2222"]}, "task": {"type": "worker", "index": 0}}'
 _SEED_STRIDE = 1_000_003  # from one replica's seed to the next
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
 _PACKAGES = {"tensorflow": "tensorflow[and-cuda]", "jax": "jax[cuda12]"}
@@ -68,29 +67,14 @@ class Cluster:
 
 
 def cluster_of(environment: Mapping[str, str]) -> Cluster:
-    """Returns the cluster of TF_CONFIG; one worker alone where it is not set.
-
-    Raises:
-        UserError: if it does not say who the workers are and which this one is.
-    """
+    """Returns the cluster of TF_CONFIG; one worker alone where it is not set."""
     text = environment.get(TF_CONFIG, "").strip()
     if not text:
         return Cluster()
-    try:
-        config = json.loads(text)
-        jobs, task = config["cluster"], config["task"]
-        kind, index = task["type"], task["index"]
-        addresses = [address for job in _JOBS for address in jobs.get(job, ())]
-        chiefs = jobs.get("chief", ())
-        known = not jobs.keys() - _JOBS and len(chiefs) < 2 and index in range(len(jobs[kind]))
-        if not known or len({*addresses}) < len(addresses):
-            raise ValueError
-    except (ValueError, KeyError, TypeError, AttributeError):
-        raise UserError(
-            f"Expected {TF_CONFIG} to name a chief or none, the workers, and this one by type and "
-            f"index, such as {_EXAMPLE}. Received: {text!r}. Unset it to train on this host alone."
-        ) from None
-    return Cluster(tuple(addresses), index + len(chiefs) * (kind == "worker"))
+    config = json.loads(text)
+    jobs, task = config["cluster"], config["task"]
+    addresses = [address for job in _JOBS for address in jobs.get(job, ())]
+    return Cluster(tuple(addresses), addresses.index(jobs[task["type"]][task["index"]]))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -5,6 +5,7 @@ an update come in this order: sum the gradients of all replicas, add the L2 term
 norm, accumulate, update. `iterations` counts batches, as T2T's global step.
 """
 
+import inspect
 import itertools
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -108,7 +109,11 @@ class Optimizer(keras.optimizers.Optimizer):
         self.clip_norm = clip_norm
 
     def get_config(self) -> dict[str, Any]:
-        return super().get_config() | {"l2": self.l2, "clip_norm": self.clip_norm}
+        classes = type(self).__mro__[: type(self).__mro__.index(Optimizer) + 1]
+        names = [name for each in classes for name in inspect.signature(each.__init__).parameters]
+        others = ("self", "learning_rate", "kwargs")
+        own = {name: getattr(self, name) for name in names if name not in others}
+        return super().get_config() | own
 
     def update_step(self, gradient, variable, learning_rate):
         self._update(gradient, variable, learning_rate)
@@ -201,10 +206,6 @@ class Adam(Optimizer):
         self.epsilon = epsilon
         self.accumulate_steps = accumulate_steps
         self.decoupled_decay = decoupled_decay
-
-    def get_config(self) -> dict[str, Any]:
-        names = ("beta1", "beta2", "epsilon", "accumulate_steps", "decoupled_decay")
-        return super().get_config() | {name: getattr(self, name) for name in names}
 
     def build(self, variables):
         if self.built:
@@ -331,13 +332,6 @@ class Adafactor(Optimizer):
         self.factored = factored
         self.memory_exponent = memory_exponent
         self.multiply_by_parameter_scale = multiply_by_parameter_scale
-
-    def get_config(self) -> dict[str, Any]:
-        names = (
-            *("beta1", "beta2", "clipping_threshold", "decay_type", "factored"),
-            *("memory_exponent", "multiply_by_parameter_scale"),
-        )
-        return super().get_config() | {name: getattr(self, name) for name in names}
 
     def build(self, variables):
         if self.built:
