@@ -24,7 +24,7 @@ BUDGETS = {
     "t2t_repro/export": 808,
     "t2t_repro/interop": 1339,
     "t2t_repro/layers": 1890,
-    "t2t_repro/models": 1186,
+    "t2t_repro/models": 1148,
     "t2t_repro/own_text": 488,
     "t2t_repro/paper": 393,
     "t2t_repro/parsing": 715,
