@@ -32,7 +32,7 @@ BUDGETS = {
     "t2t_repro/serving": 769,
     "t2t_repro/study": 871,
     "t2t_repro/text": 1271,
-    "t2t_repro/training": 2773,
+    "t2t_repro/training": 2743,
     "t2t_repro/views": 900,
     "tests": 24341,
 }
