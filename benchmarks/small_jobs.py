@@ -171,9 +171,9 @@ def _work(program: str, flags: list[str], log: pathlib.Path, most: int) -> None:
     with open(log, "ab", buffering=0) as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
-    from t2t_repro.decoding import files, translate
+    from t2t_repro.decoding import translate
 
-    translate.WINDOW = files.WINDOW = WINDOW
+    translate.WINDOW = WINDOW
     if most:
         resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
     name, *action = program.split()

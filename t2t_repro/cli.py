@@ -8,7 +8,7 @@ import atexit
 import dataclasses
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 from absl import flags
@@ -168,25 +168,11 @@ def define_request_flags(f: flags.FlagValues, request: type) -> None:
             define(*start, text, flag_values=f)
 
 
-def check_needs(args: flags.FlagValues, needs: Mapping[str, str | Sequence[str]]) -> None:
-    """Refuses flags that were given without the one that alone reads them.
-
-    Args:
-        args: the parsed flags.
-        needs: {flag: the flag, or flags, of which it needs one}.
-
-    Raises:
-        UserError: naming both.
-    """
-    for flag, others in needs.items():
-        others = (others,) if isinstance(others, str) else others
-        values = [args[name].value for name in others]
-        # 0 is a value, though it equals False.
-        if args[flag].present and all(v is None or v is False or v == "" for v in values):
-            raise UserError(
-                f"--{flag} has no effect without {' or '.join(f'--{name}' for name in others)}. "
-                "Received: it alone. Leave it out."
-            )
+def warn_unread(args: flags.FlagValues, names: Iterable[str]) -> None:
+    """Says which of these flags, that nothing reads beside the others, were given."""
+    given = [f"--{name}" for name in names if args[name].present]
+    if given:
+        print(f"Warning: beside the other flags {', '.join(given)} had no effect.", file=sys.stderr)
 
 
 def check_given(values: Mapping[str, Any], hints: Mapping[str, str]) -> None:

@@ -165,9 +165,9 @@ class TrainedRun:
             UserError: on an unknown name or a bad value.
         """
         if self.tuned is None:
-            return DecodeHParams.of(self.problem, text)
+            return DecodeHParams.parse(text, self.problem.decode_hparams)
         search = self.tuned.search
-        settings = DecodeHParams.of(self.problem, text, str(search))
+        settings = DecodeHParams.parse(text, self.problem.decode_hparams, str(search))
         if (settings.beam_size, settings.alpha) == (search.beam_size, search.alpha):
             say(
                 f"{search}, chosen on {self.tuned.sentences}: {search.bleu:.2f} BLEU "
@@ -278,7 +278,7 @@ class TrainedRun:
             models.append(other.on(self.devices).model(with_weights=with_weights, say=say))
         if not others:
             return models[0]
-        from t2t_repro.decoding.ensemble import Ensemble
+        from t2t_repro.decoding.engine import Ensemble
 
         return Ensemble(models)
 

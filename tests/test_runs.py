@@ -7,8 +7,7 @@ import pytest
 
 import t2t_repro
 from t2t_repro import get_hparams, get_problem
-from t2t_repro.decoding.engine import ModelEngine
-from t2t_repro.decoding.ensemble import Ensemble
+from t2t_repro.decoding.engine import Ensemble, ModelEngine
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.decoding.translate import Translator
 from t2t_repro.errors import UserError
@@ -160,7 +159,7 @@ def test_a_run_translates_as_t2t_decoder_does(drawn):
     loaded = t2t_repro.load(drawn)
     assert type(loaded.model) is t2t_repro.Transformer
     assert loaded.encoders["targets"].decode(loaded.encoders["inputs"].encode("1 2")) == "1 2"
-    settings = DecodeHParams.of(loaded.run.problem, "beam_size=2,alpha=0.1,extra_length=3")
+    settings = DecodeHParams.parse("beam_size=2,alpha=0.1,extra_length=3")
     expected = Translator(ModelEngine(loaded.model), loaded.encoders, settings)
     lines = [expected.format(beams) for beams in expected.translate_lines(LINES)]
     found = loaded.translate(LINES, beam_size=2, alpha=0.1, decode_hparams="extra_length=3")

@@ -64,10 +64,10 @@ def main(args: flags.FlagValues) -> None:
     """Averages what the flags name, or tunes it."""
     if not args.model_dir:
         raise UserError("Expected --model_dir, the run to average. Received: none.")
-    cli.check_needs(args, dict.fromkeys((*flags_of(tune.TuneRequest), "data_dir"), "tune"))
     if args.tune:
         tune_run(args)
         return
+    cli.warn_unread(args, {"data_dir", *flags_of(tune.TuneRequest)} - {"n"})
     average_all(cli.request(args, AverageRequest))
 
 

@@ -44,7 +44,7 @@ def main(args: flags.FlagValues) -> None:
         )
     if args.reference is None:
         raise UserError("Expected --reference=FILE, the reference translation. Received: none.")
-    cli.check_needs(args, {"baseline": "translation", "event_dir": "translations_dir"})
+    cli.warn_unread(args, ["baseline"] if args.translation is None else ["event_dir"])
     files = ("translation", "reference", "baseline")
     check_outputs(
         {"--json_file": args.json_file}, {f"--{name}": args[name].value for name in files}

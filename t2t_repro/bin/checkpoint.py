@@ -21,7 +21,7 @@ import sys
 
 from absl import flags
 
-from t2t_repro import cli, progress
+from t2t_repro import cli
 from t2t_repro.errors import UserError
 from t2t_repro.runs import trained_run
 
@@ -36,7 +36,6 @@ _HINTS = {
     },
 }
 _OF_IMPORT = ("optimizer_state", "ignore_hparams", "problem", "hparams_set", "hparams", "data_dir")
-_OF_ONE = {"import": _OF_IMPORT, "export": ("t2t_dir",)}
 
 
 def define_flags(f: flags.FlagValues) -> None:
@@ -58,11 +57,7 @@ def main(args: flags.FlagValues) -> None:
     """Imports or exports what the flags name."""
     if not args.action:
         raise UserError("Expected t2t-checkpoint import or t2t-checkpoint export. Received: none.")
-    (other,) = _HINTS.keys() - {args.action}
-    if unread := [f"--{name}" for name in _OF_ONE[other] if args[name].present]:
-        progress.on_stderr(
-            f"Warning: {', '.join(unread)} had no effect: of t2t-checkpoint {other}."
-        )
+    cli.warn_unread(args, ["t2t_dir"] if args.action == "import" else _OF_IMPORT)
     hints = _HINTS[args.action]
     cli.check_given({name: args[name].value for name in hints}, hints)
     if args.action == "import":

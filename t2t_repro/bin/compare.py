@@ -92,8 +92,8 @@ def study_of(args: flags.FlagValues) -> Study:
         output_dir=pathlib.Path(args.output_dir),
         variants=compared.in_settings(
             build(getattr(args, compared_by), args.hparams),
-            _numbers("depths", args.depths, 1) or [None],
-            _numbers("warmup", args.warmup, 0) or [None],
+            _numbers("depths", args.depths),
+            _numbers("warmup", args.warmup),
             args.train_steps,
         ),
         seeds=args.seeds,
@@ -108,18 +108,14 @@ def study_of(args: flags.FlagValues) -> Study:
     )
 
 
-def _numbers(flag: str, text: str, least: int) -> list[int]:
-    """Reads "2,6,12"."""
+def _numbers(flag: str, text: str) -> list[int | None]:
+    """Reads "2,6,12"; of "" one, that of the set."""
     try:
-        numbers = [int(piece) for piece in text.split(",")] if text else []
+        return list(dict.fromkeys(map(int, text.split(",")))) if text else [None]
     except ValueError:
-        numbers = [least - 1]
-    if min(numbers, default=least) < least or len(set(numbers)) < len(numbers):
         raise UserError(
-            f"Expected --{flag} to be different whole numbers of at least {least} with commas "
-            f"between. Received: {text!r}."
-        )
-    return numbers
+            f"Expected --{flag} to be whole numbers with commas between. Received: {text!r}."
+        ) from None
 
 
 console = cli.program(__name__, "t2t-compare", __doc__, define_flags, main)

@@ -58,29 +58,18 @@ class DataFlags:
     problem: str = flag(
         "", "The problem; several with commas between, or a pattern such as 'algorithmic_*'."
     )
-    exclude_problems: str = flag(
-        "", "Leave out the problems whose names contain one of these, with commas between."
-    )
+    exclude_problems: str = flag("", "Leave out those whose names hold one of these.")
     data_dir: str | None = flag(None, "The folder to write to.")
     tmp_dir: str = flag("/tmp/t2t_datagen", "The folder of raw files.")
     num_shards: int = flag(
-        0,
-        "The number of training files; 0: as many as the text fills, or the problem's own.",
-        least=0,
-        most=99_999,  # five digits
+        0, "How many training files; 0: as the text or the problem has it.", least=0, most=99_999
     )
     max_cases: int = flag(0, "Stop each split after so many samples; 0: do not.", least=0)
     random_seed: int = flag(
-        429459,
-        "Decides the order of the training samples, and what the algorithmic problems draw.",
-        least=0,
-        most=2**32 - 2,
+        429459, "Of the order, and of what is drawn at random.", least=0, most=2**32 - 2
     )
     num_concurrent_processes: int | None = flag(
-        None,
-        "How many processes count and encode; none given: one for each core.",
-        least=1,
-        most=1024,
+        None, "How many processes count and encode; default: the cores.", least=1, most=1024
     )
     runner: str | None = flag(
         None,
@@ -94,10 +83,7 @@ class DataFlags:
     only_list: bool = flag(False, "List the problems that --problem names, or all, and stop.")
     t2t_usr_dir: str | None = flag(None, "Your own package of problems.")
     vocab_size: int = flag(
-        0,
-        "About how many subwords to build; 0: as the problem says, else as the text supports.",
-        least=0,
-        most=2**20,
+        0, "About how many subwords; 0: as problem or text has it.", least=0, most=2**20
     )
     vocab: str | None = flag(
         None,
@@ -111,22 +97,18 @@ class DataFlags:
     )
     t2t_exact: bool = flag(
         False,
-        "Build as many subwords as tensor2tensor, 2^15, where a problem does not say how many, "
-        "and write as many files.",
+        "Build 2^15 subwords where a problem does not say how many, and T2T's number of files.",
     )
     check_data: bool | None = flag(
-        None,
-        "Check the text before files are made of it, and write a report: the default for your own.",
+        None, "Check the text first, and write a report: the default for your own."
     )
     drop_bad_pairs: bool = flag(
-        False,
-        "Leave out the pairs with errors, and with what is surely a fault; a file names them.",
+        False, "Leave out the pairs with errors and sure faults; a file names them."
     )
     keep_bad_pairs: bool = flag(False, "Take all pairs, also those with errors.")
     check_only: bool = flag(
         False,
-        "Check the files that --train_source and the like name, or the problem's own, write the "
-        "report to --data_dir, and stop; the exit code is 1 where there are errors.",
+        "Check the raw text, write the report to --data_dir, and stop; exit code 1: errors.",
     )
 
 
@@ -200,21 +182,15 @@ def vocabulary_of(args: flags.FlagValues) -> dict[str, Any]:
 
 
 def check_of(args: flags.FlagValues, problem: Problem) -> str:
-    """Returns what `Job.check` is to be for a problem.
-
-    Raises:
-        UserError: if the flags contradict each other.
-    """
+    """Returns what `Job.check` is to be for a problem."""
     from t2t_repro.data.corpus_check import check_unasked
     from t2t_repro.data.job import DROP, KEEP
 
-    given = ["--nocheck_data"] * (args.check_data is False)
-    given += ["--drop_bad_pairs"] * args.drop_bad_pairs + ["--keep_bad_pairs"] * args.keep_bad_pairs
-    if len(given) > 1:
-        raise UserError(f"Expected one choice of pairs. Received: {' and '.join(given)}.")
-    if given:
-        return {"--drop_bad_pairs": DROP, "--keep_bad_pairs": KEEP}.get(given[0], "")
-    return check_unasked(problem) or (KEEP if args.check_data else "")
+    if args.drop_bad_pairs or args.keep_bad_pairs:
+        return DROP if args.drop_bad_pairs else KEEP
+    return (
+        "" if args.check_data is False else check_unasked(problem) or KEEP * bool(args.check_data)
+    )
 
 
 def t2t_num_shards(problem: Problem) -> int:
@@ -231,16 +207,10 @@ def t2t_vocab_size(problem: Problem) -> int:
 
 
 def machine_of(args: flags.FlagValues) -> Any:
-    """Returns the machine that the flags describe.
-
-    Raises:
-        UserError: if they do not.
-    """
+    """Returns the machine that the flags describe."""
+    cli.warn_unread(args, ["num_concurrent_processes" if args.runner else "pipeline_options"])
     if not args.runner:
-        cli.check_needs(args, {"pipeline_options": "runner"})
         return this_machine(args.t2t_usr_dir, args.num_concurrent_processes)
-    if args.num_concurrent_processes:
-        progress.on_stderr("Warning: beside --runner --num_concurrent_processes had no effect.")
     options = shlex.split(args.pipeline_options)
     from t2t_repro.data.beam import Beam
 

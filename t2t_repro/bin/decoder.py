@@ -24,8 +24,7 @@ a target token, the end of the sentence included, and behind a tab the sum.
 from absl import flags
 
 from t2t_repro import cli, progress, runs
-from t2t_repro.decoding.job import DecodeJob
-from t2t_repro.decoding.request import DecodeRequest
+from t2t_repro.decoding.decode_files import DecodeJob, DecodeRequest
 from t2t_repro.scoring import files
 from t2t_repro.views import scores
 
@@ -41,7 +40,7 @@ def main(args: flags.FlagValues) -> None:
     job = DecodeJob.of(request, run, progress.on_stderr)
     from t2t_repro.export import engines  # which are slow to load
 
-    engines.carry_out(job, progress.on_stderr)
+    job.decode(engines.engine_of(job, progress.on_stderr), progress.on_stderr)
     reference = job.request.decode_reference
     if reference and job.request.is_scored:
         scores.print_table(files.score_files(job.target, reference, job.translations))

@@ -36,9 +36,7 @@ class EvalRequest:
     eval_steps: int = flag(
         0, "At most this many batches, spread over all lengths; 0: the whole split.", least=0
     )
-    worker_gpu: int | None = flag(
-        None, "On how many GPUs to evaluate; default: all, or one CPU.", least=1
-    )
+    worker_gpu: int | None = flag(None, "How many GPUs; default: all, or one CPU.", least=1)
 
 
 def define_flags(f: flags.FlagValues) -> None:

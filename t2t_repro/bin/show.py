@@ -12,8 +12,10 @@ a line for each. The exit code is 1 if anything is not as it was.
 """
 
 import functools
+import itertools
 import json
 import pathlib
+import statistics
 import sys
 from collections.abc import Sequence
 
@@ -23,6 +25,7 @@ from t2t_repro import cli
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
 from t2t_repro.export import forms
+from t2t_repro.progress import took
 from t2t_repro.run_directory import RunDirectory
 from t2t_repro.views.run_view import Checkpoint, RunView, next_steps, view
 
@@ -103,11 +106,9 @@ def show(of: RunView) -> None:
 
 def sparkline(values: Sequence[float], width: int = _WIDTH, bars: str = _BARS) -> str:
     """Returns values as a line of at most `width` bars, each the mean of its share of them."""
-    if not values:
-        return ""
     width = min(width, len(values))
     cuts = [i * len(values) // width for i in range(width + 1)]
-    means = [sum(values[a:b]) / (b - a) for a, b in zip(cuts, cuts[1:], strict=False)]
+    means = [statistics.fmean(values[a:b]) for a, b in itertools.pairwise(cuts)]
     low, high = min(means), max(means)
     scale = (len(bars) - 1) / (high - low) if high > low else 0.0
     return "".join(bars[round((value - low) * scale)] for value in means)
@@ -126,15 +127,8 @@ def _standing(of: RunView) -> str:
         early = "stopped early" if of.stopped_early else "stopped"
         doing = "finished" if of.step >= of.train_steps else early
     share = f"step {of.step:,} of {of.train_steps:,} ({of.step / of.train_steps:.0%})"
-    ago = "" if of.seconds_since is None else f", last report {_duration(of.seconds_since)} ago"
+    ago = "" if of.seconds_since is None else f", last report {took(of.seconds_since)} ago"
     return f"{share}, {doing}{ago}"
-
-
-def _duration(seconds: float) -> str:
-    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.0f} {unit}"
-    return f"{seconds:.0f} s"
 
 
 def _changes(of: RunView) -> str:

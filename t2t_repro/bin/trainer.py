@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from absl import flags
 
-from t2t_repro import __version__, cli, progress, registry
+from t2t_repro import __version__, cli, registry
 from t2t_repro.bin import datagen, defaults, quickstart
 from t2t_repro.errors import UserError
 from t2t_repro.fields import flag, flags_of
@@ -52,9 +52,7 @@ class TrainFlags:
     They are T2T's (bin/t2t_trainer.py and utils/flags.py) where it has them.
     """
 
-    model: str | None = flag(
-        None, "The model's name (--registry_help); default: that of the run, or of the set."
-    )
+    model: str | None = flag(None, "The model; default: that of the run, or of the set.")
     tmp_dir: str = flag("/tmp/t2t_datagen", "The folder of raw files, as t2t-datagen's.")
     registry_help: bool = flag(False, "List problems, hparam sets and models, and stop.")
     generate_data: bool = flag(False, "Make the problem's files first.")
@@ -62,63 +60,41 @@ class TrainFlags:
         SCHEDULES[0], "continuous_train_and_eval, train_and_evaluate (the same), train or evaluate."
     )
     train_steps: int | None = flag(
-        None,
-        "The step (with effective_batch_size the update) at which the run ends; default: its "
-        "set's.",
-        least=1,
+        None, "The step, or gathered update, at which the run ends; default: its set's.", least=1
     )
     eval_steps: int = flag(
-        100,
-        "At most this many batches an evaluation, spread over all lengths; 0: the whole split.",
-        least=0,
+        100, "Batches of an evaluation, spread over all lengths; 0: the whole split.", least=0
     )
     keep_best: int = flag(
-        0,
-        "Keep this many of the best checkpoints, in the folder best of the run; 0: none.",
-        least=0,
+        0, "Keep this many of the best checkpoints, in RUN/best; 0: none.", least=0
     )
-    best_metric: str = flag(
-        "loss", "What --keep_best goes by: loss, or another metric of the evaluation."
-    )
+    best_metric: str = flag("loss", "What --keep_best goes by: loss or another metric.")
     eval_early_stopping_steps: int | None = flag(
         None, "Stop when the metric has not got better for this many steps; 0: never.", least=0
     )
-    eval_early_stopping_metric: str = flag(
-        "loss", "That metric: loss, or another of the evaluation."
-    )
+    eval_early_stopping_metric: str = flag("loss", "That metric: loss or another.")
     eval_early_stopping_metric_delta: float = flag(
         0, "A gain of less than this is none; 0: any gain counts (T2T's default is 0.1).", least=0
     )
     eval_use_test_set: bool = flag(False, "Evaluate the test split instead of dev.")
     eval_bleu_sentences: int = flag(
         0,
-        "At each evaluation decode this many sentences, spread over the split, greedily: the "
-        "metric bleu, also for --best_metric and --eval_early_stopping_metric; 0: none.",
+        "The metric bleu: decode so many sentences of the split greedily; 0: there is none.",
         least=0,
     )
     random_seed: int = flag(
         0, "Of the weights, the dropout and the order of the data.", least=0, most=2**32 - 1
     )
     worker_gpu: int | None = flag(
-        None,
-        "On how many GPUs to train; default: all, or one CPU. batch_size is that of each.",
-        least=1,
+        None, "On how many GPUs to train, a batch on each; default: all, or one CPU.", least=1
     )
-    xla_compile: bool = flag(
-        False, "Let XLA compile TensorFlow's steps on a GPU, each shape of a batch anew."
-    )
-    warm_start_from: str | None = flag(
-        None, "A run or checkpoint whose weights a new run begins with."
-    )
+    xla_compile: bool = flag(False, "Let XLA compile TensorFlow's steps on a GPU.")
+    warm_start_from: str | None = flag(None, "The run or checkpoint that it begins with.")
     warm_start_partial: bool = flag(
         False, "Take what fits of it, of another depth, problem or vocabulary too, and say what."
     )
-    finish: bool = flag(
-        False, "At the end choose weights, beams and alpha on dev (t2t-avg-all --tune)."
-    )
-    find_batch_size: bool = flag(
-        False, "Halve batch_size until steps of it fit into memory, and stop."
-    )
+    finish: bool = flag(False, "At the end tune on dev, as t2t-avg-all --tune does.")
+    find_batch_size: bool = flag(False, "Halve batch_size until it fits, and stop.")
 
 
 def define_flags(f: flags.FlagValues) -> None:
@@ -143,7 +119,7 @@ def main(args: flags.FlagValues) -> None:
         batch_size.find(request)
         return
     if request.finish:
-        check_finish(request)
+        check_text(request.problem, "--finish")
     request.check()
     plans = request.foresight is not None and request.foresight.plan
     if not request.job:
@@ -251,13 +227,8 @@ def request_of(args: flags.FlagValues) -> TrainRequest:
         samples_every=SAMPLES_EVERY if both else 0,
         load_user_code=functools.partial(datagen.load_usr_dir, usr_dir) if usr_dir else None,
     )
-    unread = [
-        f"--{name}"
-        for name in (*defaults.KEPT, "plan", "yes")
-        if args[name].present and name not in values.read and args[name].value is not False
-    ]
-    if unread:
-        progress.on_stderr(f"Warning: beside the other flags {', '.join(unread)} had no effect.")
+    flags_here = {*defaults.KEPT, "plan", "yes"} - values.read
+    cli.warn_unread(args, [name for name in sorted(flags_here) if args[name].value is not False])
     return request
 
 
@@ -274,16 +245,6 @@ def choices(values: Mapping[str, Any], split: str) -> dict[str, Any]:
         stopping = {name: values[f"eval_early_stopping_{name}"] for name in names}
         found["early_stopping"] = EarlyStopping(**stopping, split=split)
     return found
-
-
-def check_finish(request: TrainRequest) -> None:
-    """Refuses --finish by several processes, or where there is no text."""
-    check_text(request.problem, "--finish")
-    if os.environ.get("TF_CONFIG"):
-        raise UserError(
-            "Expected one process with --finish. Received: TF_CONFIG. Leave it out, and "
-            "tune the run by t2t-avg-all --tune when it has ended."
-        )
 
 
 def finish(request: TrainRequest) -> None:

@@ -18,7 +18,6 @@ import functools
 import json
 import os
 import pathlib
-import re
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -26,13 +25,16 @@ from typing import Any
 from absl import flags
 
 from t2t_repro import cli, progress, schema
-from t2t_repro.decoding.files import best_translations
-from t2t_repro.decoding.job import DecodeJob
-from t2t_repro.decoding.request import DecodeRequest
+from t2t_repro.decoding.decode_files import (
+    DecodeJob,
+    DecodeRequest,
+    best_translations,
+    translate_file,
+)
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
 from t2t_repro.fields import flag
-from t2t_repro.files import INCOMPLETE, appearing, check_file, sha256, write_text_atomic
+from t2t_repro.files import appearing, check_file, sha256, write_text_atomic
 from t2t_repro.runs import TrainedRun, trained_run
 from t2t_repro.scoring.files import StepFile, files_by_step, score_files
 from t2t_repro.views import scores as view
@@ -44,9 +46,7 @@ _SETTINGS = "settings.json"  # what the translations in a folder were made with
 class TranslateAllRequest:
     """The flags of t2t-translate-all, but for those that name the run."""
 
-    source: str = flag(
-        dataclasses.MISSING, "The sentences to translate, one a line; UTF-8, plain or .gz."
-    )
+    source: str = flag(dataclasses.MISSING, "Sentences, one a line; UTF-8, plain or .gz.")
     reference: str | None = flag(None, "The right translations: score and draw the curve.")
     translations_dir: str = flag("translations", "Where the translations go.")
     min_steps: int = flag(0, "Pass over checkpoints of fewer steps.", least=0)
@@ -114,7 +114,6 @@ def translate_all(
     problem, folder = run.problem, pathlib.Path(request.translations_dir).expanduser()
     settings = request.settings(run)
     of_file = DecodeRequest(decode_from_file=request.source, decode_reference=request.reference)
-    of_file.check(settings)
     job = DecodeJob(of_file, settings, run)
     job.check_files()
     from t2t_repro.training import checkpoints
@@ -132,8 +131,6 @@ def translate_all(
         f"Expected a whole checkpoint in {run.directory.checkpoints_dir}, from step "
         f"{request.min_steps} on. Received: none. Give --wait_minutes to wait."
     )
-    if not request.wait_minutes and all(step < request.min_steps for step in steps()):
-        raise nothing
     made_with = {
         "decode_hparams": dict(vars(settings)),
         "problem": problem.name,
@@ -145,7 +142,6 @@ def translate_all(
         training = datetime.datetime.fromisoformat(run.config.commands[0].split()[0]).timestamp()
         os.utime(folder / _SETTINGS, (training, training))  # the oldest file is t2t-bleu's step 0
     from t2t_repro.decoding.engine import ModelEngine  # here, because these are slow to load
-    from t2t_repro.decoding.files import translate_file
     from t2t_repro.training import devices
 
     where = devices.here()  # before the threads of the searches are set
@@ -184,8 +180,7 @@ def _check_folder(folder: pathlib.Path, made_with: dict[str, Any]) -> None:
     path = folder / _SETTINGS
     how = "Give another --translations_dir."
     before = schema.read(path, dict[str, Any], how) if path.exists() else {}
-    there = sorted(folder.iterdir()) if folder.is_dir() else []
-    made = any(re.search(rf"-\d+({re.escape(INCOMPLETE)})?$", each.name) for each in there)
+    made = bool(files_by_step(folder))
     if before != made_with and (before or made):
         names = [n for n in {**before, **made_with} if before.get(n) != made_with.get(n)]
         raise UserError(

@@ -38,9 +38,7 @@ class VisualizeRequest:
     checkpoint_path: str | None = flag(
         None, "The checkpoint; default: the newest of --output_dir, of RUN/best the best."
     )
-    explain: str | None = flag(
-        None, "Write a page here that computes translations in a browser, step by step."
-    )
+    explain: str | None = flag(None, "Write a page that computes translations in a browser.")
     positions: bool = flag(False, "Draw what tells words' positions.")
     visualization_dir: str | None = flag(None, "Where files go; default: RUN/visualization.")
 
@@ -97,7 +95,7 @@ def explain(run: TrainedRun, request: VisualizeRequest, path: Path) -> Path:
 
 def attention(run: TrainedRun, request: VisualizeRequest, source: str, folder: Path) -> list[Path]:
     """Draws the attention of a sentence and its translation; returns the files."""
-    settings = run.decode_settings(request.decode_hparams, say=progress.on_stderr).searching
+    settings = run.decode_settings(request.decode_hparams, say=progress.on_stderr)
 
     import numpy as np
 

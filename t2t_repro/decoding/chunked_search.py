@@ -13,7 +13,7 @@ from keras import ops
 from t2t_repro.decoding import beam_search
 from t2t_repro.decoding.beam_search import CHUNK, Beams, Rules
 from t2t_repro.decoding.program import Program, few_row_counts
-from t2t_repro.decoding.steering import FILL, Sentences, SteeredModel, Steering
+from t2t_repro.decoding.steering import FILL, Sentences, SteeredModel
 from t2t_repro.models.copies import DEFAULT_DEVICE
 from t2t_repro.text.encoders import EOS_ID
 
@@ -24,15 +24,13 @@ class ChunkedSearch:
     """The compiled programs of a model under some rules, and the loop that calls them.
 
     Args:
-        model: a `SequenceModel`, or an `Ensemble` of them.
+        steered: the model.
         rules: see `Rules`.
-        steering: see `Steering`.
     """
 
-    def __init__(self, model: keras.Model, rules: Rules, steering: Steering):
-        self._model, self._rules = model, rules
-        self._start = _Start(model, rules, steering)
-        self._advance = _Advance(model, rules, steering)
+    def __init__(self, steered: SteeredModel, rules: Rules):
+        self._model, self._rules = steered.model, rules
+        self._start, self._advance = _Start(steered, rules), _Advance(steered, rules)
 
     def search(
         self, sentences: Sentences, alpha: float, device: str = DEFAULT_DEVICE
@@ -98,9 +96,9 @@ def _with_padding(sentences: Sentences, multiple: int) -> dict[str, Any]:
 
 
 class _SearchProgram(Program):
-    def __init__(self, model: keras.Model, rules: Rules, steering: Steering):
-        super().__init__(model)
-        self.rules, self.steered = rules, SteeredModel(model, steering)
+    def __init__(self, steered: SteeredModel, rules: Rules):
+        super().__init__(steered.model)
+        self.steered, self.rules = steered, rules
 
 
 class _Start(_SearchProgram):

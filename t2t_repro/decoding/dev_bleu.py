@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import keras
 
@@ -15,7 +16,7 @@ from t2t_repro.decoding.translate import Translator, one_line
 from t2t_repro.errors import UserError
 from t2t_repro.problem import Problem, Split
 from t2t_repro.scoring.bleu import SacreBleu
-from t2t_repro.text.encoders import EOS_ID, TextEncoder
+from t2t_repro.text.encoders import EOS_ID
 
 # The paper's limit; a model that knows nothing yet writes on to it.
 GREEDY = DecodeHParams(beam_size=1, extra_length=50)
@@ -35,13 +36,7 @@ class Sample:
         signature: sacreBLEU's.
     """
 
-    def __init__(
-        self,
-        sources: Sequence[list[int]],
-        references: Sequence[str],
-        encoders: Mapping[str, TextEncoder],
-        described: str,
-    ):
+    def __init__(self, sources: Sequence, references: Sequence, encoders: Mapping, described: str):
         self.sources, self.references = list(sources), list(references)
         self.encoders, self.described = dict(encoders), described
         self._bleu = SacreBleu(self.references)
@@ -57,10 +52,7 @@ class Sample:
         return self._bleu.score(self.written(engine, settings))
 
     def written(
-        self,
-        engine: Engine,
-        settings: DecodeHParams,
-        encoders: dict[str, TextEncoder] | None = None,
+        self, engine: Engine, settings: DecodeHParams, encoders: dict[str, Any] | None = None
     ) -> list[str]:
         """Returns what an engine writes of each sentence, one line.
 
@@ -93,12 +85,7 @@ class TextSample(Sample):
     """
 
     def __init__(
-        self,
-        inputs: Sequence[str],
-        targets: Sequence[str],
-        encoder: TextEncoder,
-        *,
-        targets_encoder: TextEncoder | None = None,
+        self, inputs: Sequence, targets: Sequence, encoder: Any, *, targets_encoder: Any = None
     ):
         check_pairs(inputs, targets)
         encoders = {"inputs": encoder, "targets": targets_encoder or encoder}
@@ -122,11 +109,7 @@ class DevSample(Sample):
     """
 
     def __init__(
-        self,
-        problem: Problem | str,
-        data_dir: str | os.PathLike,
-        split: str = Split.EVAL,
-        count: int = 0,
+        self, problem: Problem | str, data_dir: str, split: str = Split.EVAL, count: int = 0
     ):
         problem = registry.get_problem(problem) if isinstance(problem, str) else problem
         data_dir = os.path.expanduser(data_dir)

@@ -16,7 +16,7 @@ import dataclasses
 import functools
 import hashlib
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import keras
@@ -25,10 +25,9 @@ from keras import ops
 
 from t2t_repro import process
 from t2t_repro.decoding.beam_search import Rules
-from t2t_repro.decoding.pairs import LogProbs, MostAttended, Pair, align, run_pairs
+from t2t_repro.decoding.pairs import Advance, LogProbs, MostAttended, Pair, align, ignore, run_pairs
 from t2t_repro.decoding.program import FEW_ROWS, static_shapes
-from t2t_repro.decoding.settings import BEYOND_SEARCH
-from t2t_repro.decoding.steering import USUAL, Search, Sentences, Steering
+from t2t_repro.decoding.steering import USUAL, Search, Sentences, SteeredModel
 from t2t_repro.errors import UserError
 from t2t_repro.models import copies
 
@@ -44,7 +43,10 @@ class Engine(abc.ABC):
             as long goes in one batch.
     """
 
-    cannot: frozenset[str] = frozenset(BEYOND_SEARCH)
+    cannot: frozenset[str] = frozenset(
+        {"force_decode_length", "well_formed", "min_length_ratio", "sampling_method"}
+        | {"return_token_scores", "return_alignments"}
+    )
     learned_positions: int | None = None
     sees_padding: bool = False
 
@@ -71,10 +73,7 @@ class Engine(abc.ABC):
             yield self.decode(sentences, search)
 
     def token_log_probs(
-        self,
-        pairs: list[Pair],
-        batch_size: int = 0,
-        progress: Callable[[int], None] = lambda count: None,
+        self, pairs: list[Pair], batch_size: int = 0, progress: Advance = ignore
     ) -> list[np.ndarray]:
         """Returns the log-probability of each target token, float32 (T,) for each pair.
 
@@ -111,7 +110,8 @@ def decode(
         beam_size: 1 is greedy search.
         alpha: exponent of the length penalty.
         decode_length: at most S + decode_length tokens, with S the padded length.
-        top_beams: how many hypotheses to return. With 1 the search stops as soon as it is certain.
+        top_beams: how many hypotheses to return, at most beam_size. With 1 the search stops as
+            soon as it is certain.
 
     Returns:
         ids int32 (B, K, L), K = top_beams and L the steps that were taken: they end at the first 1
@@ -119,18 +119,15 @@ def decode(
         penalty; greedy search does not divide.
 
     Raises:
-        UserError: if inputs are no batch of ids of the model's vocabulary; or unless
-            1 <= top_beams <= beam_size.
+        UserError: if inputs are no batch of ids of the model's vocabulary.
     """
     engine, inputs = engine_of(model), np.asarray(inputs)
     size = getattr(model, "inputs_vocab_size", np.inf)
-    whole = np.issubdtype(inputs.dtype, np.integer) or not inputs.size
     least, most = inputs.min(initial=0), inputs.max(initial=0)
-    if inputs.ndim != 2 or not whole or least < 0 or most >= size:
+    if inputs.ndim != 2 or inputs.dtype.kind not in "iu" or least < 0 or most >= size:
         raise UserError(
-            f"decode expects inputs of shape (batch, length), of ids from 0 and below {size}, the "
-            f"model's inputs_vocab_size. Received: shape {inputs.shape}, "
-            f"{inputs.dtype}, from {least} to {most}."
+            f"decode expects ids (batch, length) of at least 0 and below {size}. Received: "
+            f"{inputs.dtype} of shape {inputs.shape}, from {least} to {most}."
         )
     limits = np.full(len(inputs), inputs.shape[1] + decode_length, "int32")
     search = Search(beam_size, alpha, top_beams, per_sentence=False)
@@ -163,7 +160,7 @@ class ModelEngine(Engine):
         models = getattr(model, "models", [model])
         attends = all(hasattr(each, "attention_weights") for each in models)
         self.cannot = frozenset(() if attends else ("return_alignments",))
-        self._compiled: dict[tuple[Rules, Steering, frozenset[str]], Any] = {}
+        self._compiled: dict[tuple, Any] = {}  # by all but the penalty and the sentences
         self._compiling = threading.Lock()
 
     @property
@@ -184,10 +181,7 @@ class ModelEngine(Engine):
         return MostAttended(self.model)
 
     def token_log_probs(
-        self,
-        pairs: list[Pair],
-        batch_size: int = 0,
-        progress: Callable[[int], None] = lambda count: None,
+        self, pairs: list[Pair], batch_size: int = 0, progress: Advance = ignore
     ) -> list[np.ndarray]:
         return run_pairs(self._log_probs, pairs, batch_size, progress)
 
@@ -256,10 +250,11 @@ class ModelEngine(Engine):
             force_length=search.force_length,
             constrained=bool(sentences.facts),
         )
-        key = rules, search.steering, frozenset(sentences.facts)
+        steered = SteeredModel(self.model, search.constraint, search.sampling)
+        key = rules, search.constraint, search.sampling, frozenset(sentences.facts)
         with self._compiling:
             if key not in self._compiled:
-                self._compiled[key] = compiled(self.model, rules, search.steering)
+                self._compiled[key] = compiled(steered, rules)
         rows, length = sentences.inputs.shape
         with process.explain_out_of_memory(
             lambda: f"a search of {rows} sentences of {length} tokens by {beam_size} beams",
@@ -269,12 +264,79 @@ class ModelEngine(Engine):
         return ids[:, :top_beams], scores[:, :top_beams]
 
 
-def compiled(model: keras.Model, rules: Rules, steering: Steering) -> Any:
+def compiled(steered: SteeredModel, rules: Rules) -> Any:
     """Returns the search as the backend has it compiled."""
     if static_shapes():
         from t2t_repro.decoding.chunked_search import ChunkedSearch
 
-        return ChunkedSearch(model, rules, steering)
+        return ChunkedSearch(steered, rules)
     from t2t_repro.decoding.graph_search import GraphSearch
 
-    return GraphSearch(model, rules, steering)
+    return GraphSearch(steered, rules)
+
+
+class Ensemble(keras.Model):
+    """Several models that decode as one, by the mean of their log-probabilities.
+
+    It has the methods by which a search speaks to a `Transformer`. The models may be of any sizes;
+    their ids must mean the same.
+
+    Args:
+        models: `Transformer`s, at least one.
+
+    Raises:
+        UserError: if their vocabularies have other sizes.
+    """
+
+    def __init__(self, models: Sequence[keras.Model]):
+        super().__init__(autocast=False, name="ensemble")
+        self.models = list(models)
+        sizes = {(m.inputs_vocab_size, m.targets_vocab_size) for m in self.models}
+        if len(sizes) != 1:
+            raise UserError(
+                "Expected models of an ensemble with vocabularies of the same sizes. Received: "
+                f"{', '.join(map(str, sorted(sizes)))}. Leave the others out."
+            )
+        self.built = True
+
+    @property
+    def learned_positions(self) -> int | None:
+        """How many positions all of the models have; None where they are computed."""
+        known = [m.learned_positions for m in self.models if m.learned_positions is not None]
+        return min(known, default=None)
+
+    @property
+    def sees_padding(self) -> bool:
+        """Whether what one of them makes of a sentence depends on how far that is padded."""
+        return any(model.sees_padding for model in self.models)
+
+    def call(self, batch, training=False):
+        """Returns what stands for the logits (B, T, V): the mean, made to sum to 1 again."""
+        return self._mean([model(batch, training=training) for model in self.models])
+
+    def start_decoding(self, inputs) -> list:
+        return [model.start_decoding(inputs) for model in self.models]
+
+    def initial_state(self, batch: int, beams: int, length: int = 0) -> list:
+        return [model.initial_state(batch, beams, length) for model in self.models]
+
+    def make_room(self, state, more) -> list:
+        return [model.make_room(own, more) for model, own in zip(self.models, state, strict=True)]
+
+    def layout(self) -> list:
+        return [model.layout() for model in self.models]
+
+    def decode_step(self, ids, parents, step, state, memory, layout=None):
+        layouts = [None] * len(self.models) if layout is None else layout
+        pairs = [
+            model.decode_step(ids, parents, step, own, kept, laid_out)
+            for model, own, kept, laid_out in zip(self.models, state, memory, layouts, strict=True)
+        ]
+        return self._mean([logits for logits, _ in pairs]), [state for _, state in pairs]
+
+    def _mean(self, logits):
+        size = min(x.shape[-1] for x in logits)  # vocab_divisor makes tables larger
+        total = 0.0
+        for x in logits:
+            total = total + ops.log_softmax(ops.cast(x[..., :size], "float32"), axis=-1)
+        return total / len(logits)

@@ -1,13 +1,12 @@
 """The search as one TensorFlow graph, for any batch and any length: of engines and of exports."""
 
-import keras
 import numpy as np
 import tensorflow as tf
 
 from t2t_repro.decoding import beam_search
 from t2t_repro.decoding.beam_search import CHUNK, Beams, Rules
 from t2t_repro.decoding.program import Program
-from t2t_repro.decoding.steering import UNSTEERED, Facts, Sentences, SteeredModel, Steering
+from t2t_repro.decoding.steering import Facts, Sentences, SteeredModel
 from t2t_repro.models.copies import DEFAULT_DEVICE
 
 
@@ -15,14 +14,13 @@ class GraphSearch(Program):
     """`search` under some rules; several threads may run it.
 
     Args:
-        model: a `SequenceModel`, or an `Ensemble` of them.
+        steered: the model.
         rules: see `Rules`.
-        steering: see `Steering`.
     """
 
-    def __init__(self, model: keras.Model, rules: Rules, steering: Steering):
-        super().__init__(model)
-        self.rules, self.steering = rules, steering
+    def __init__(self, steered: SteeredModel, rules: Rules):
+        super().__init__(steered.model)
+        self.steered, self.rules = steered, rules
 
     def search(
         self, sentences: Sentences, alpha: float, device: str = DEFAULT_DEVICE
@@ -38,16 +36,15 @@ class GraphSearch(Program):
         return ids.numpy()[:, :, : int(steps)], scores.numpy()
 
     def call(self, data):
-        return search(self.model, rules=self.rules, steering=self.steering, **data)
+        return search(self.steered, rules=self.rules, **data)
 
 
 def search(
-    model: keras.Model,
+    steered: SteeredModel,
     inputs: tf.Tensor,
     limits: tf.Tensor,
     alpha: tf.Tensor,
     rules: Rules,
-    steering: Steering = UNSTEERED,
     facts: Facts | None = None,
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """Returns the beams of a batch.
@@ -57,12 +54,11 @@ def search(
     it.
 
     Args:
-        model: a `SequenceModel`, or an `Ensemble` of them.
+        steered: the model.
         inputs: int32 (B, S), padded with 0.
         limits: int32 (B,): the most tokens that each sentence may have; 0: no beam of it has any.
         alpha: float32, the exponent of the length penalty: a scalar, or of each sentence (B,).
         rules: see `Rules`.
-        steering: see `Steering`.
         facts: what steers the search of each sentence, tensors (B, ...).
 
     Returns:
@@ -72,9 +68,8 @@ def search(
     facts = facts or {}
     batch, beam_size = tf.shape(inputs)[0], rules.beam_size
     most = tf.maximum(tf.reduce_max(tf.concat([limits, [1]], 0)), 1)
-    steered = SteeredModel(model, steering)
     memory, state = steered.start(inputs, facts, limits, batch, beam_size)
-    layout = model.layout()
+    layout = steered.model.layout()
 
     def chunk(rows, limits, alpha, memory, beams, all_ids, all_scores):
         beams = Beams(*beams)

@@ -15,15 +15,17 @@ from t2t_repro.decoding.program import Program, few_row_counts
 from t2t_repro.models import copies
 from t2t_repro.text.encoders import EOS_ID
 
+Advance = Callable[[int], None]  # is told how many each finished batch had
 Pair = tuple[list[int], list[int]]  # ids of a source and of its translation
 BATCH_PAIRS, BATCH_TOKENS = 64, 2048
 
 
+def ignore(count: int) -> None:
+    """An `Advance` that tells nobody."""
+
+
 def run_pairs(
-    program: Program,
-    pairs: list[Pair],
-    batch_size: int = 0,
-    progress: Callable[[int], None] = lambda count: None,
+    program: Program, pairs: list[Pair], batch_size: int = 0, progress: Advance = ignore
 ) -> list[np.ndarray]:
     """Returns (T,) for each pair, without padding: what a program makes of it.
 
@@ -39,7 +41,7 @@ def run_pairs(
     def values_of(batch: list[int], device: str) -> tuple[list[int], np.ndarray]:
         rows = few_row_counts(len(batch))
         inputs, targets = (
-            _padded([pairs[i][side] for i in batch], rows, 1 if exact else 8, most)
+            padded([pairs[i][side] for i in batch], rows, 1 if exact else 8, most)
             for side in (0, 1)
         )
         data = {"inputs": inputs, "targets": targets}
@@ -88,10 +90,19 @@ class LogProbs(Program):
         return of_target - ops.logsumexp(logits, axis=-1)
 
 
-def _padded(sentences: list[list[int]], rows: int, multiple: int, most: int | None) -> np.ndarray:
-    """The sentences as rows; 0 pads to `most` or to a multiple, so that lengths are few."""
-    length = max(map(len, sentences))
-    array = np.zeros((rows, min(-(-length // multiple) * multiple, most or length + 8)), "int32")
+def padded(
+    sentences: list[list[int]], rows: int = 0, multiple: int = 1, most: int | None = None
+) -> np.ndarray:
+    """Returns sentences of ids as rows, int32 (B, S), S at least 1, padded with 0.
+
+    Args:
+        sentences: the ids.
+        rows: how many rows to make, at least; those beyond the sentences hold an end alone.
+        multiple: S is a multiple of it, so that lengths are few.
+        most: S is never more.
+    """
+    length = -(-max(1, *map(len, sentences)) // multiple) * multiple
+    array = np.zeros((max(rows, len(sentences)), min(length, most or length)), "int32")
     array[len(sentences) :, 0] = EOS_ID
     for row, sentence in zip(array, sentences, strict=False):
         row[: len(sentence)] = sentence

@@ -5,15 +5,14 @@ The end of a sentence counts as a token, as in tensor2tensor's `t2t-decoder --sc
 
 import contextlib
 import json
+import math
 import os
-from collections.abc import Callable
 from itertools import islice
 from typing import NamedTuple
 
 from t2t_repro import progress
 from t2t_repro.decoding.engine import Engine
-from t2t_repro.decoding.files import count_and_digest
-from t2t_repro.decoding.pairs import Pair
+from t2t_repro.decoding.pairs import Advance, Pair, ignore
 from t2t_repro.decoding.translate import WINDOW, Report, Translator
 from t2t_repro.errors import UserError
 from t2t_repro.files import writing
@@ -34,10 +33,7 @@ class LogLikelihood(NamedTuple):
 
 
 def score_pairs(
-    engine: Engine,
-    pairs: list[Pair],
-    batch_size: int = 0,
-    advance: Callable[[int], None] = lambda count: None,
+    engine: Engine, pairs: list[Pair], batch_size: int = 0, advance: Advance = ignore
 ) -> list[LogLikelihood]:
     """Returns the score of each pair, in their order; for the arguments see `Engine`."""
     rows = engine.token_log_probs(pairs, batch_size, advance)
@@ -61,7 +57,7 @@ def score_file(
         target: gets a line for each pair: the mean negative log-likelihood of a token, a tab, and
             the sum. It appears when all is done.
         json_file: gets, for each pair, an object with its texts and scores.
-        report: receives, at the end, how many sentences were scored in what time.
+        report: receives, at the end, how many sentences were scored in what time, and the mean.
 
     Returns:
         The sum over all pairs.
@@ -70,7 +66,7 @@ def score_file(
         UserError: on a line that is not two texts with a tab between, one that cannot be encoded,
             or one of more tokens than the model has positions.
     """
-    total, _ = count_and_digest(source)
+    total = sum(1 for _ in raw.stripped_lines(source))
     batch_size = translator.settings.batch_size
     log_prob, tokens = 0.0, 0
     with contextlib.ExitStack() as files:
@@ -79,30 +75,34 @@ def score_file(
         details = files.enter_context(writing(json_file)) if json_file else None
         numbered = enumerate(raw.lines(source), start=1)
         while window := list(islice(numbered, WINDOW)):
-            places = [f"Line {number} of {os.fspath(source)}" for number, _ in window]
-            texts = [_sides(line, where) for (_, line), where in zip(window, places, strict=True)]
-            pairs = [_encoded(translator, *each) for each in zip(texts, places, strict=True)]
+            texts = [[part.strip() for part in line.split("\t")] for _, line in window]
+            pairs = [
+                _encoded(translator, text, f"Line {number} of {os.fspath(source)}")
+                for text, (number, _) in zip(texts, window, strict=True)
+            ]
             scores = score_pairs(translator.engine, pairs, batch_size, advance)
             for text, score in zip(texts, scores, strict=True):
                 log_prob, tokens = log_prob + score.log_prob, tokens + score.tokens
                 beside = "" if translator.t2t_exact else f"\t{-score.log_prob:.6f}"
                 output.write(f"{score.mean:.6f}{beside}\n")
+                row = {"source": text[0], "target": text[1], **score._asdict()}
+                row["mean_negative_log_likelihood"] = score.mean
                 if details:
-                    details.write(_as_json(text, score) + "\n")
-    return LogLikelihood(log_prob, tokens)
-
-
-def _sides(line: str, where: str) -> list[str]:
-    parts = [part.strip() for part in line.split("\t")]
-    if len(parts) != 2:
-        raise UserError(
-            f"{where}: expected a source and a target with one tab between. Received: "
-            f"{len(parts) - 1} tabs in {line[:60]!r}. Join two files: paste SOURCES TARGETS."
-        )
-    return parts
+                    details.write(json.dumps(row, ensure_ascii=False) + "\n")
+    whole = LogLikelihood(log_prob, tokens)
+    report(
+        f"Wrote {os.fspath(target)}: {whole.mean:.6f} a token over all {tokens:,} tokens, "
+        f"perplexity {math.exp(min(whole.mean, 700)):.4f}"
+    )
+    return whole
 
 
 def _encoded(translator: Translator, text: list[str], where: str) -> Pair:
+    if len(text) != 2:
+        raise UserError(
+            f"{where}: expected a source and a target with one tab between. Received: "
+            f"{len(text) - 1} tabs. Join two files: paste SOURCES TARGETS."
+        )
     source, target = (
         [*translator.ids_of(side, part, where), EOS_ID]
         for side, part in zip(("inputs", "targets"), text, strict=True)
@@ -114,14 +114,3 @@ def _encoded(translator: Translator, text: list[str], where: str) -> Pair:
             f"positions (hparam max_length). Received: {longest}. Leave the line out."
         )
     return source, target
-
-
-def _as_json(text: list[str], score: LogLikelihood) -> str:
-    values = {
-        "source": text[0],
-        "target": text[1],
-        "log_prob": score.log_prob,
-        "tokens": score.tokens,
-        "mean_negative_log_likelihood": score.mean,
-    }
-    return json.dumps(values, ensure_ascii=False)

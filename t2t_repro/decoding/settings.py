@@ -8,46 +8,21 @@ from typing import Annotated
 
 from t2t_repro import fields
 from t2t_repro.errors import UserError, unknown
-from t2t_repro.problem import Problem
 
-# What is written, and of which lines: nothing to whoever takes the best translation of a search.
-OF_OUTPUT = (
-    *("return_beams", "write_beam_scores", "identity_output", "raw_output", "num_samples"),
-    *("return_token_scores", "return_alignments", "shards", "shard_id"),
-)
-# What an engine that does nothing but search cannot follow.
-BEYOND_SEARCH = (
-    *("force_decode_length", "well_formed", "min_length_ratio", "sampling_method"),
-    *("return_token_scores", "return_alignments"),
-)
 LONGEST_INPUT = 1024  # tokens; see max_input_size
 FILLER = -1e5  # what is there only because fewer hypotheses were found scores below
 T2T_BATCH_SIZE = 32
 
-# {why or what to do instead: tensor2tensor's options that do nothing here, with their defaults}
-_INERT = {
-    "--decode_reference and --decode_to_file name the files": "decode_reference= decode_to_file=",
-    "call t2t_repro.decoding.translate from Python": "decode_in_memory=false",
-    "t2t-decoder does not wait for checkpoints": "decode_timeout_mins=240",
-    "each line is one sentence": "delimiter=\\n",
-    "t2t-decoder writes translations and their scores": "export_extra_infer_outputs=",
-    "results go to the file; --decode_interactive shows them": "log_results=true",
-    "there are no multi-problem runs": "multiproblem_task_id=-1",
-    "another sampling_seed gives another sample, and a search gives the same": "num_decodes=1",
-    "the number of a shard is three digits behind the name": "shard_google_format=false",
-    "the first shard is 000": "shards_start_offset=0",
-    "nothing is written there": "summaries_log_dir=decode",
-    "tensor2tensor never reads it": "eos_penalty=0.0 insertion_parallel=false",
-    "there is no blockwise parallel decoding": (
-        "block_size=0 guess_and_check_epsilon=-1 guess_and_check_top_k=0"
-    ),
-    "there are no images": "border_percent=2 display_decoded_images=false save_images=false",
-    "there are no videos": (
-        "frames_per_second=10 max_display_decodes=5 max_display_outputs=10 vgg_ckpt_path="
-    ),
-    "there are no MLPerf logs": "mlperf_decode_step=0.0 mlperf_success=false mlperf_threshold=25.0",
-}
-_REASONS = {each: why for why, options in _INERT.items() for each in options.split(" ")}
+# tensor2tensor's options that do nothing here, with their defaults, which alone may stand.
+_INERT = r"""
+    block_size=0 border_percent=2 decode_in_memory=false decode_reference= decode_timeout_mins=240
+    decode_to_file= delimiter=\n display_decoded_images=false eos_penalty=0.0
+    export_extra_infer_outputs= frames_per_second=10 guess_and_check_epsilon=-1
+    guess_and_check_top_k=0 insertion_parallel=false log_results=true max_display_decodes=5
+    max_display_outputs=10 mlperf_decode_step=0.0 mlperf_success=false mlperf_threshold=25.0
+    multiproblem_task_id=-1 num_decodes=1 save_images=false shard_google_format=false
+    shards_start_offset=0 summaries_log_dir=decode vgg_ckpt_path=
+"""
 
 
 # What has no effect is said; fields.unread finds it.
@@ -158,12 +133,6 @@ class DecodeHParams:
         return [field.name for field in own if getattr(self, field.name) != field.default]
 
     @property
-    def searching(self) -> "DecodeHParams":
-        """How to search, without what is said of output: for the best translation of a search."""
-        usual = {name: getattr(DecodeHParams, name) for name in OF_OUTPUT}
-        return dataclasses.replace(self, **usual)
-
-    @property
     def forces_length(self) -> bool:
         """Whether greedy search goes on behind the end of a sentence."""
         return self.force_decode_length and self.beam_size == 1
@@ -196,21 +165,7 @@ class DecodeHParams:
         return f"{self.shard_id:03d}" if self.shards > 1 else ""
 
     @classmethod
-    def of(cls, problem: Problem, text: str | None, chosen: str = "") -> "DecodeHParams":
-        """Returns how a problem decodes, with what the user gave applied; see `parse`.
-
-        Args:
-            problem: the problem.
-            text: what the user gave.
-            chosen: what counts before the problem's own, in the same form.
-
-        Raises:
-            UserError: as `parse`.
-        """
-        return cls.parse(text or "", problem.decode_hparams, chosen)
-
-    @classmethod
-    def parse(cls, text: str, *defaults: str) -> "DecodeHParams":
+    def parse(cls, text: str | None, *defaults: str) -> "DecodeHParams":
         """Returns the defaults with "name=value,name=value" applied, as --decode_hparams.
 
         Args:
@@ -223,17 +178,17 @@ class DecodeHParams:
         """
         ours = {field.name: field for field in dataclasses.fields(cls)}
         given: dict[str, str] = {}
-        for each in (*defaults, text):
+        for each in (*defaults, text or ""):
             given |= fields.parse_overrides(each)
-        inert = {each.partition("=")[0]: why for each, why in _REASONS.items()}
+        inert = dict(each.split("=") for each in _INERT.split())
         values = {}
         for name, value in given.items():
-            if f"{name}={value.lower()}" in _REASONS:
+            if name in inert and value.lower() == inert[name]:
                 continue
-            if why := inert.get(name):
+            if name in inert:
                 raise UserError(
-                    f"Decode hparam {name} is not supported: {why}. Received: {value!r}. Leave it "
-                    "out."
+                    f"Decode hparam {name} has no counterpart here: expected {inert[name]!r}, "
+                    f"tensor2tensor's default. Received: {value!r}. Leave it out."
                 )
             if name not in ours:
                 raise unknown("decode hparam", name, ours)

@@ -23,7 +23,6 @@ from keras import ops
 
 from t2t_repro.decoding.beam_search import INF, StepFn
 from t2t_repro.decoding.settings import Sampling
-from t2t_repro.errors import UserError
 from t2t_repro.layers.kernels import gather_beams
 from t2t_repro.text.encoders import EOS_ID
 
@@ -70,39 +69,6 @@ class Constraint(Protocol):
 
 
 @dataclass(frozen=True)
-class Steering:
-    """The fixed part, by which compiled programs are told apart; the rest are the facts.
-
-    constraint: what the search may write; None: anything. It reads the fact "words".
-    sampling: how to draw tokens; None: search. It reads the fact "draws".
-    """
-
-    constraint: Constraint | None = None
-    sampling: Sampling | None = None
-
-    def steer(self, step_fn: StepFn, facts: Facts) -> StepFn:
-        """Returns a step function that obeys; without facts, `step_fn` itself.
-
-        With facts it returns log-probabilities, as `beam_search.Rules.constrained` says.
-        """
-        if not facts:
-            return step_fn
-        step_fn = normalized(step_fn)
-        if self.constraint is not None:
-            step_fn = constrained(step_fn, self.constraint)
-        if "least" in facts:
-            step_fn = min_length(step_fn, facts["least"])
-        if "prefixes" in facts:
-            step_fn = forced_prefix(step_fn, facts["prefixes"])
-        if self.sampling is not None:
-            step_fn = sampled(step_fn, facts["draws"], self.sampling)
-        return step_fn
-
-
-UNSTEERED = Steering()
-
-
-@dataclass(frozen=True)
 class Search:
     """How a batch is decoded, the same for all of its sentences.
 
@@ -111,7 +77,8 @@ class Search:
     top_beams: how many hypotheses of a sentence are returned.
     per_sentence: each sentence stops by itself; if not, all stop together, as in tensor2tensor.
     force_length: greedy search goes on to the limit, and the ids behind the end are returned.
-    steering: a constraint of what may be written; how to draw samples (with beam_size=1).
+    constraint: what may be written; None: anything. It reads the fact "words".
+    sampling: how to draw tokens, with beam_size=1; None: search. It reads the fact "draws".
     """
 
     beam_size: int = 4
@@ -119,14 +86,8 @@ class Search:
     top_beams: int = 1
     per_sentence: bool = True
     force_length: bool = False
-    steering: Steering = UNSTEERED
-
-    def __post_init__(self):
-        if not 1 <= self.top_beams <= self.beam_size:
-            raise UserError(
-                "decode expects 1 <= top_beams <= beam_size. Received: beam_size="
-                f"{self.beam_size}, top_beams={self.top_beams}. Give a larger beam_size."
-            )
+    constraint: Constraint | None = None
+    sampling: Sampling | None = None
 
 
 USUAL = Search()
@@ -158,16 +119,17 @@ class Sentences:
         return Sentences(self.inputs[rows], self.limits[rows], facts)
 
 
+@dataclass(frozen=True)
 class SteeredModel:
     """What a search asks of a model.
 
-    Args:
-        model: a `SequenceModel`, or an `Ensemble` of them.
-        steering: see `Steering`.
+    model: a `SequenceModel`, or an `Ensemble` of them.
+    constraint, sampling: as those of `Search`.
     """
 
-    def __init__(self, model: keras.Model, steering: Steering):
-        self.model, self.steering = model, steering
+    model: keras.Model
+    constraint: Constraint | None = None
+    sampling: Sampling | None = None
 
     def start(
         self, inputs: Tensor, facts: Facts, limits: Tensor, batch: Tensor, beams: int
@@ -183,29 +145,42 @@ class SteeredModel:
         """
         memory = {"model": self.model.start_decoding(inputs), "facts": facts}
         state = self.model.initial_state(batch, beams)
-        if (constraint := self.steering.constraint) is not None:
-            own = constrained_state(constraint, facts["words"], limits, beams)
+        if self.constraint is not None:
+            own = constrained_state(self.constraint, facts["words"], limits, beams)
             state = {**own, "model": state}
         return memory, state
 
     def make_room(self, state: Any, more: Tensor) -> Any:
         """Returns the state with room for `more` steps."""
-        if self.steering.constraint is None:
+        if self.constraint is None:
             return self.model.make_room(state, more)
         return {**state, "model": self.model.make_room(state["model"], more)}
 
     def step_fn(self, memory: Memory, layout: Any) -> StepFn:
-        """Returns the step of the search.
+        """Returns the step of the search: with facts one that obeys.
+
+        That one returns log-probabilities, as `beam_search.Rules.constrained` says.
 
         Args:
             memory: what `start` returned, of the sentences that are left.
             layout: what the model's own `layout` returned, where that pays.
         """
 
-        def step(ids: Tensor, parents: Tensor, position: Tensor, state: Any) -> tuple[Tensor, Any]:
-            return self.model.decode_step(ids, parents, position, state, memory["model"], layout)
+        def of_model(ids: Tensor, parents: Tensor, step: Tensor, state: Any) -> tuple[Tensor, Any]:
+            return self.model.decode_step(ids, parents, step, state, memory["model"], layout)
 
-        return self.steering.steer(step, memory["facts"])
+        if not (facts := memory["facts"]):
+            return of_model
+        step_fn = normalized(of_model)
+        if self.constraint is not None:
+            step_fn = constrained(step_fn, self.constraint)
+        if "least" in facts:
+            step_fn = min_length(step_fn, facts["least"])
+        if "prefixes" in facts:
+            step_fn = forced_prefix(step_fn, facts["prefixes"])
+        if self.sampling is not None:
+            step_fn = sampled(step_fn, facts["draws"], self.sampling)
+        return step_fn
 
 
 def normalized(step_fn: StepFn) -> StepFn:

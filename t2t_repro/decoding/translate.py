@@ -2,9 +2,10 @@
 
 A `Translator` turns sentences into hypotheses. Sentences are read in windows; those of a window
 are sorted by length and decoded in batches, and come out in their own order, so that a file of any
-size takes constant memory. decoding/files.py writes files.
+size takes constant memory. decoding/decode_files.py writes files.
 """
 
+import contextlib
 import re
 from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby, islice, repeat
@@ -13,13 +14,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from t2t_repro.decoding.engine import Engine
+from t2t_repro.decoding.pairs import Advance, ignore, padded
 from t2t_repro.decoding.settings import (
     FILLER,
     LONGEST_INPUT,
     T2T_BATCH_SIZE,
     DecodeHParams,
 )
-from t2t_repro.decoding.steering import Constraint, Search, Sentences, Steering, draws
+from t2t_repro.decoding.steering import Constraint, Search, Sentences, draws
 from t2t_repro.errors import UserError
 from t2t_repro.parsing.reader import TreeReader
 from t2t_repro.text.encoders import EOS_ID
@@ -94,7 +96,8 @@ class Translator:
             self.settings.top_beams,
             per_sentence=not t2t_exact,
             force_length=self.settings.forces_length,
-            steering=Steering(constraint, self.settings.sampling),
+            constraint=constraint,
+            sampling=self.settings.sampling,
         )
 
     def _longest_input(self) -> int | None:
@@ -106,16 +109,6 @@ class Translator:
     def encode(self, line: str, where: str = "The input") -> list[int]:
         """Returns the ids of a line, its end included; cut where it is too long."""
         return self.cut([*self.ids_of("inputs", line, where), EOS_ID], where)
-
-    def encode_prefix(self, line: str, where: str = "The input") -> list[int]:
-        """Returns the ids that a translation is to begin with."""
-        ids, most = self.ids_of("targets", line, where), self.engine.learned_positions
-        if most is not None and len(ids) >= most:
-            raise UserError(
-                f"{where}: expected a beginning that leaves room in the {most} positions which the "
-                f"model has learned (hparam max_length). Received: {len(ids)} tokens. Shorten it."
-            )
-        return ids
 
     def ids_of(self, side: str, line: str, where: str) -> list[int]:
         """Returns the ids of a line of "inputs" or "targets", without an end."""
@@ -138,10 +131,7 @@ class Translator:
         return [*ids[: self.longest - 1], EOS_ID]
 
     def translate_lines(
-        self,
-        lines: Iterable[str],
-        progress: Callable[[int], None] = lambda count: None,
-        prefixes: Iterable[str] | None = None,
+        self, lines: Iterable[str], prefixes: Iterable[str] | None = None
     ) -> Iterator[list[Hypothesis]]:
         """Yields the hypotheses of each line, best first, in the lines' order.
 
@@ -149,41 +139,43 @@ class Translator:
 
         Args:
             lines: the sentences; read a window at a time.
-            progress: is told how many sentences each finished batch had.
             prefixes: what each translation begins with, whole words; tensor2tensor's
                 partial_targets. The translation holds it.
         """
         begun = prefixes is not None
         pairs = zip(lines, repeat("") if prefixes is None else prefixes, strict=begun)
-        for _, results in self.translate_windows(pairs, progress, begun=begun):
+        for _, results in self.translate_windows(pairs, begun=begun):
             yield from results
 
     def translate_windows(
         self,
         pairs: Iterable[tuple[str, str]],
-        progress: Callable[[int], None] = lambda count: None,
+        progress: Advance = ignore,
         before: int = 0,
         begun: bool = False,
     ) -> Iterator[tuple[list[str], list[list[Hypothesis]]]]:
         """Yields lines and their hypotheses, as `translate_lines`, a window at a time.
 
-        `pairs` are the sentences and what the translation of each begins with, which is read where
-        it is `begun`; `before` lines come before the first, in the numbers that messages give.
+        Args:
+            pairs: the sentences, and what the translation of each begins with.
+            progress: is told how many sentences each finished batch had.
+            before: how many lines come before the first, for the numbers in messages.
+            begun: whether translations begin so.
         """
-        numbered = enumerate(pairs, start=before + 1)
+        numbered = ((f"Line {n}", *pair) for n, pair in enumerate(pairs, start=before + 1))
         while window := list(islice(numbered, None if self.t2t_exact else WINDOW)):
-            sentences = [self.encode(line, f"Line {number}") for number, (line, _) in window]
+            sentences = [self.encode(line, where) for where, line, _ in window]
             prefixes = None
             if begun:
-                prefixes = [self.encode_prefix(to, f"Line {n}") for n, (_, to) in window]
-            texts = [line for _, (line, _) in window]
+                prefixes = [self.ids_of("targets", prefix, where) for where, _, prefix in window]
+            texts = [line for _, line, _ in window]
             words = [len(line.split()) for line in texts] if self.t2t_exact else None
             yield texts, self.translate_ids(sentences, progress, words, prefixes)
 
     def translate_ids(
         self,
         sentences: list[list[int]],
-        progress: Callable[[int], None] = lambda count: None,
+        progress: Advance = ignore,
         sort_by: list[int] | None = None,
         prefixes: list[list[int]] | None = None,
     ) -> list[list[Hypothesis]]:
@@ -191,7 +183,7 @@ class Translator:
 
         Args:
             sentences: the ids.
-            progress: as in `translate_lines`.
+            progress: as in `translate_windows`.
             sort_by: which are decoded together; None: those of about the same length.
             prefixes: the ids that each translation begins with.
         """
@@ -241,18 +233,29 @@ class Translator:
     def _hypotheses(
         self, sentences: list[list[int]], ids: np.ndarray, scores: np.ndarray
     ) -> list[list[Hypothesis]]:
-        """What an engine has returned for sentences, read."""
-        hypotheses = [
-            [self._hypothesis(i, float(s)) for i, s in zip(*row, strict=True)]
-            for row in zip(ids.tolist(), scores, strict=True)
+        """What an engine has returned for sentences, read, with what else was asked for."""
+        (batch, beams, length), settings = ids.shape, self.settings
+        rows = ids.reshape(batch * beams, length).tolist()
+        found = list(map(self._hypothesis, rows, scores.ravel().tolist()))
+        sources = [source for source in sentences for _ in range(beams)]
+        pairs = [
+            (source, h.ids + [EOS_ID] * (h.finished and not settings.to_the_limit))
+            for source, h in zip(sources, found, strict=True)
         ]
-        hypotheses = self._with_details(sentences, hypotheses)
-        if (reader := self.reader) is None:
-            return hypotheses
-        return [
-            [h._replace(text=reader.read(text, h.text, count=n == 0)) for n, h in enumerate(beams)]
-            for text, beams in zip(self._sources(sentences), hypotheses, strict=True)
-        ]
+        if settings.return_token_scores:
+            rows = [row.astype(float).round(6) for row in self.engine.token_log_probs(pairs)]
+            found = [
+                h._replace(token_scores=row.tolist()) for h, row in zip(found, rows, strict=True)
+            ]
+        if settings.return_alignments:
+            links = self.engine.align(pairs, None if settings.identity_output else self.encoders)
+            found = [h._replace(alignment=link) for h, link in zip(found, links, strict=True)]
+        if (reader := self.reader) is not None:
+            found = [
+                h._replace(text=reader.read(text, h.text, count=n % beams == 0))
+                for n, (text, h) in enumerate(zip(self._sources(sources), found, strict=True))
+            ]
+        return [found[start : start + beams] for start in range(0, len(found), beams)]
 
     def _sources(self, sentences: list[list[int]]) -> list[str]:
         """The texts of sentences of ids, end included, as the model sees them."""
@@ -272,8 +275,8 @@ class Translator:
         if self.engine.learned_positions is not None:
             limits = np.minimum(limits, self.engine.learned_positions)
         facts: dict[str, np.ndarray] = {}
-        if self._search.steering.constraint is not None:
-            facts["words"] = self._search.steering.constraint.facts(self._sources(sentences))
+        if self._search.constraint is not None:
+            facts["words"] = self._search.constraint.facts(self._sources(sentences))
         if prefixes is not None:
             facts["prefixes"] = padded(prefixes)
         if settings.min_length_ratio:
@@ -283,29 +286,6 @@ class Translator:
             count, seed = int(limits.max()), settings.sampling_seed
             facts["draws"] = np.stack([draws(seed, ids, count) for ids in sentences])
         return Sentences(padded(sentences), limits, facts)
-
-    def _with_details(
-        self, sentences: list[list[int]], hypotheses: list[list[Hypothesis]]
-    ) -> list[list[Hypothesis]]:
-        """The hypotheses with the scores of their tokens, and aligned, where that is asked for."""
-        flat = [(source, h) for source, row in zip(sentences, hypotheses, strict=True) for h in row]
-        pairs = [
-            (source, h.ids + [EOS_ID] * (h.finished and not self.settings.to_the_limit))
-            for source, h in flat
-        ]
-        rows: list[Hypothesis] = [h for _, h in flat]
-        if self.settings.return_token_scores:
-            scores = self.engine.token_log_probs(pairs)
-            rows = [
-                h._replace(token_scores=values.astype(float).round(6).tolist())
-                for h, values in zip(rows, scores, strict=True)
-            ]
-        if self.settings.return_alignments:
-            encoders = None if self.settings.identity_output else self.encoders
-            links = self.engine.align(pairs, encoders)
-            rows = [h._replace(alignment=link) for h, link in zip(rows, links, strict=True)]
-        each = iter(rows)
-        return [list(islice(each, len(row))) for row in hypotheses]
 
     def _hypothesis(self, ids: list[int], score: float) -> Hypothesis:
         finished, to_the_limit = EOS_ID in ids, self.settings.to_the_limit
@@ -322,12 +302,15 @@ class Translator:
             text = self.encoders["targets"].decode(kept)
         return Hypothesis(text, kept, score, log_prob, finished)
 
+    def n_best(self, hypotheses: list[Hypothesis]) -> list[Hypothesis]:
+        """Returns as many hypotheses as are written; of an empty line its only one again."""
+        most = self.settings.top_beams
+        return hypotheses[:most] + hypotheses[:1] * (most - len(hypotheses))
+
     def format(self, hypotheses: list[Hypothesis]) -> str:
         """Returns the output line of a sentence, as tensor2tensor writes it."""
-        columns, hypotheses = [], hypotheses[: self.settings.top_beams]
-        # An empty line has a single hypothesis; its columns are there all the same.
-        missing = self.settings.top_beams - len(hypotheses)
-        for hypothesis in hypotheses + hypotheses[:1] * missing:
+        columns = []
+        for hypothesis in self.n_best(hypotheses):
             columns.append(one_line(hypothesis.text))
             if self.settings.shows_scores:
                 columns.append(f"{hypothesis.score:.2f}")
@@ -344,40 +327,25 @@ def interact(
     """Translates what is typed, until `q` or the end of input."""
     read = read or input
     write("Type a sentence; q ends.")
-    while True:
-        try:
-            line = read("> ")
-        except EOFError:
-            return
-        if line.strip() == "q":
-            return
-        if not line.strip():
-            continue
-        try:
-            hypotheses = next(iter(translator.translate_lines([line])))
-        except UserError as error:  # such as a word where the vocabulary has numbers alone
-            write(str(error))
-            continue
-        for hypothesis in (h for n, h in enumerate(hypotheses) if n == 0 or h.score > FILLER):
-            columns = [hypothesis.text, f"{hypothesis.score:.4f}"]
-            if hypothesis.token_scores is not None:
-                columns.append(" ".join(f"{score:.4f}" for score in hypothesis.token_scores))
-            if hypothesis.alignment is not None:
-                columns.append(hypothesis.alignment)
-            write("\t".join(columns))
+    with contextlib.suppress(EOFError):
+        while (line := read("> ").strip()) != "q":
+            try:
+                (hypotheses,) = translator.translate_lines([line]) if line else [[]]
+            except UserError as error:  # such as a word where the vocabulary has numbers alone
+                write(str(error))
+                continue
+            for hypothesis in (h for n, h in enumerate(hypotheses) if n == 0 or h.score > FILLER):
+                columns = [hypothesis.text, f"{hypothesis.score:.4f}"]
+                if hypothesis.token_scores is not None:
+                    columns.append(" ".join(f"{score:.4f}" for score in hypothesis.token_scores))
+                if hypothesis.alignment is not None:
+                    columns.append(hypothesis.alignment)
+                write("\t".join(columns))
 
 
 def _rounded(to_whole: Callable[[np.ndarray], np.ndarray], numbers: np.ndarray) -> np.ndarray:
     """Whole numbers; 11.000000000000002, which is 10 times 1.1, is one already."""
     return to_whole(numbers.round(6)).astype("int32")
-
-
-def padded(sentences: list[list[int]]) -> np.ndarray:
-    """Returns sentences of ids as rows, int32 (B, S), S at least 1, padded with 0."""
-    array = np.zeros((len(sentences), max(1, *map(len, sentences))), "int32")
-    for row, sentence in zip(array, sentences, strict=True):
-        row[: len(sentence)] = sentence
-    return array
 
 
 def one_line(text: str) -> str:

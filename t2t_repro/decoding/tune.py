@@ -16,9 +16,9 @@ import pathlib
 import shutil
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
-from t2t_repro import files, schema
+from t2t_repro import fields, files, schema
 from t2t_repro.config import HParams
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
@@ -102,9 +102,6 @@ def read(run: pathlib.Path) -> TunedDecoding | None:
         return None
 
 
-Tried = TypeVar("Tried", Weights, Beams)
-
-
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TuneRequest:
     """What to try, as the flags of t2t-avg-all --tune; `n` checkpoints at most are averaged."""
@@ -125,22 +122,13 @@ class TuneRequest:
     @property
     def beams(self) -> list[int]:
         """The beams, without repeats, fewest first."""
-        return sorted(set(_numbers("beam_sizes", self.beam_sizes, int)))
+        return sorted({fields.parse_like(1, "beam_sizes", n) for n in self.beam_sizes.split(",")})
 
     @property
     def penalties(self) -> list[float]:
         """The length penalties, without repeats, the usual first, then those nearest to it."""
-        numbers = set(_numbers("alphas", self.alphas, float))
+        numbers = {fields.parse_like(1.0, "alphas", n) for n in self.alphas.split(",")}
         return sorted(numbers, key=lambda alpha: (abs(alpha - DEFAULT.alpha), alpha))
-
-
-def _numbers(name: str, text: str, kind: Callable) -> list:
-    try:
-        return [kind(part) for part in text.split(",")]
-    except ValueError:
-        raise UserError(
-            f"Expected --{name} to be numbers with commas between. Received: {text!r}."
-        ) from None
 
 
 def check(run: Any, out: RunDirectory) -> None:
@@ -197,11 +185,7 @@ def tune(
 
 
 def _tune(
-    run: Any,
-    out: RunDirectory,
-    request: TuneRequest,
-    say: Callable[[str], None],
-    searches: int,
+    run: Any, out: RunDirectory, request: TuneRequest, say: Callable[[str], None], searches: int
 ) -> TunedDecoding:
     from t2t_repro.decoding.dev_bleu import DevSample
     from t2t_repro.decoding.engine import ModelEngine
@@ -215,10 +199,10 @@ def _tune(
     if run.problem.decode_hparams:
         asked["decode_hparams"] = run.problem.decode_hparams
     before = read(out.path)
-    if before and before.asked == asked:
-        if before.weights_digest == _digest(checkpoints.list_checkpoints(out.path)):
-            say(f"{out.path} is tuned already: {before.weights.name}, {before.search}.")
-            return before
+    earlier = checkpoints.list_checkpoints(out.path)
+    if before and before.asked == asked and before.weights_digest == _digest(earlier):
+        say(f"{out.path} is tuned already: {before.weights.name}, {before.search}.")
+        return before
 
     say(f"Choosing by sacreBLEU of {sample.described}: {sample.signature}")
     model = run.new_model()
@@ -232,8 +216,9 @@ def _tune(
 
     tried: list[Weights] = []
     averages: list[pathlib.Path] = []
-    of_problem = DecodeHParams.of(run.problem, "")
-    first = dataclasses.replace(of_problem, beam_size=_usual(request.beams), alpha=DEFAULT.alpha)
+    of_problem = DecodeHParams.parse("", run.problem.decode_hparams)
+    usual = min(request.beams, key=lambda beam_size: abs(beam_size - DEFAULT.beam_size))
+    first = dataclasses.replace(of_problem, beam_size=usual, alpha=DEFAULT.alpha)
     for number, (name, paths) in enumerate(candidates):
         averages.append(averaging.average(paths, out.path / _WORK / str(number)))
         checkpoints.load_weights(model, averages[-1])
@@ -256,7 +241,6 @@ def _tune(
 
     # A kill on the way leaves weights whose digest decoding.json does not have: made anew.
     run.directory.copy_description(out)
-    earlier = checkpoints.list_checkpoints(out.path)
     written = checkpoints.copy_weights(taken, out.checkpoints_dir)
     (out.path / PROVENANCE).unlink(missing_ok=True)  # it is of the weights before
     for path in earlier:
@@ -319,7 +303,7 @@ def _rate_falls(hparams: HParams, step: int) -> bool:
     return step > hparams.train_steps - hparams.learning_rate_decay_steps
 
 
-def _good(tried: Sequence[Tried]) -> list[Tried]:
+def _good(tried: Sequence) -> list:
     """Returns what is as good as the best but for chance."""
     least = round(max(each.bleu for each in tried) - _CHANCE, 2)
     return [each for each in tried if each.bleu >= least]
@@ -335,11 +319,6 @@ def _best(tried: Sequence[Weights], newest: bool) -> Weights:
     if newest and tried[0] in good:
         return tried[0]
     return max(good, key=lambda each: (len(each.steps), each.bleu))  # the first of equals
-
-
-def _usual(beams: Sequence[int]) -> int:
-    """The beams to compare weights with: tensor2tensor's, or the nearest."""
-    return min(beams, key=lambda beam_size: abs(beam_size - DEFAULT.beam_size))
 
 
 def _digest(paths: Iterable[pathlib.Path]) -> str:

@@ -2,10 +2,9 @@
 
 import os
 
+from t2t_repro.decoding.decode_files import DecodeJob, Report
 from t2t_repro.decoding.engine import Engine, ModelEngine
-from t2t_repro.decoding.job import DecodeJob
 from t2t_repro.decoding.settings import DecodeHParams
-from t2t_repro.decoding.translate import Report
 from t2t_repro.export import ctranslate2, forms
 from t2t_repro.files import locked, sha256
 from t2t_repro.runs import trained_run
@@ -13,14 +12,13 @@ from t2t_repro.training import checkpoints, devices
 from t2t_repro.training.state import WEIGHTS
 
 
-def carry_out(job: DecodeJob, say: Report) -> None:
-    """Does a job; `say` receives warnings and the progress.
+def engine_of(job: DecodeJob, say: Report) -> Engine:
+    """Returns what decodes for a job; `say` receives warnings.
 
     Raises:
-        UserError: if the engine cannot be loaded, or cannot follow the job.
+        UserError: if the engine cannot be loaded.
     """
-    load = _ctranslate2 if job.request.engine == "ctranslate2" else _model
-    job.carry_out(load(job, say), say)
+    return (_ctranslate2 if job.request.engine == "ctranslate2" else _model)(job, say)
 
 
 def _model(job: DecodeJob, say: Report) -> Engine:
@@ -51,21 +49,17 @@ def written(job: DecodeJob, say: Report) -> str:
     source = job.run.checkpoint(job.request.checkpoint_path)
     # The same step may be made again of other weights, such as the mean of more checkpoints.
     weights = sha256(source / WEIGHTS)[:8]
-    name = f"ctranslate2-{checkpoints.step_of(source)}-{weights}"
-    path = job.run.path / "export" / name
-    if path.exists():
-        return os.fspath(path)
+    path = job.run.path / "export" / f"ctranslate2-{checkpoints.step_of(source)}-{weights}"
     path.parent.mkdir(exist_ok=True)
     with locked([path.parent], say):  # the shards of a file are decoded beside one another
         if not path.exists():
             # What a problem says of its own and no export keeps is followed by who decodes.
             names = set(job.run.decode_settings().changed()) - set(forms.SETTINGS)
-            usual = DecodeHParams()
             request = forms.ExportRequest(
                 format="ctranslate2",
                 export_dir=os.fspath(path),
                 checkpoint_path=os.fspath(source),
-                decode_hparams=",".join(f"{n}={getattr(usual, n)}" for n in sorted(names)),
+                decode_hparams=",".join(f"{n}={getattr(DecodeHParams, n)}" for n in sorted(names)),
             )
             forms.export(job.run, request, say)
     return os.fspath(path)

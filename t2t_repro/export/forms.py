@@ -20,7 +20,7 @@ from collections.abc import Callable
 from typing import Any
 
 from t2t_repro import fields
-from t2t_repro.decoding.settings import OF_OUTPUT, DecodeHParams
+from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
 from t2t_repro.fields import flag
 from t2t_repro.files import check_new_folder, naming, writing_folder
@@ -35,6 +35,11 @@ FORMS = {
 # The decode hparams that an export keeps, in its graph or provenance.json.
 SETTINGS = ("beam_size", "alpha", "extra_length", "max_input_size")
 _SAMPLES = 500  # sentences of the dev split that say what is lost
+# What is written, and of which lines: nothing to whoever takes the best translation of a search.
+_OF_OUTPUT = (
+    *("return_beams", "write_beam_scores", "identity_output", "raw_output", "num_samples"),
+    *("return_token_scores", "return_alignments", "shards", "shard_id"),
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -156,7 +161,7 @@ def kept_settings(
     """
     settings = run.decode_settings(request.decode_hparams, say=say)
     asked = fields.parse_overrides(request.decode_hparams or "")
-    without_effect = {*OF_OUTPUT, "batch_size"} - asked.keys()
+    without_effect = {*_OF_OUTPUT, "batch_size"} - asked.keys()
     others = [n for n in settings.changed() if n not in (*SETTINGS, *without_effect)]
     if others:
         raise UserError(

@@ -18,6 +18,7 @@ from t2t_repro.decoding import graph_search
 from t2t_repro.decoding.beam_search import Rules
 from t2t_repro.decoding.pairs import BATCH_TOKENS
 from t2t_repro.decoding.settings import LONGEST_INPUT, DecodeHParams
+from t2t_repro.decoding.steering import SteeredModel
 from t2t_repro.errors import UserError
 from t2t_repro.text import graph
 from t2t_repro.text.encoders import EOS_ID
@@ -263,7 +264,8 @@ class Served:
         # An empty text has an empty translation.
         limits = tf.where(tf.reduce_any(inputs > EOS_ID, axis=1), limits, 0)
         with self._weights():
-            ids, scores, _ = graph_search.search(self._model, inputs, limits, alpha, rules)
+            model = SteeredModel(self._model)
+            ids, scores, _ = graph_search.search(model, inputs, limits, alpha, rules)
         longest = tf.reduce_max(tf.concat([_lengths(_rows(ids)), [0]], 0))
         return ids[:, :, :longest], scores
 

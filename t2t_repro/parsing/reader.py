@@ -46,17 +46,10 @@ class TreeReader:
                 self.repairs[name] += number
         return str(tree)
 
-    def counts(self) -> dict[str, Any]:
-        """Returns {"sentences", "repaired", "repairs": {kind: number}}."""
-        return {name: getattr(self, name) for name in ("sentences", "repaired", "repairs")}
-
-    def restore(self, counts: dict[str, Any]) -> None:
-        """Counts on from `counts`, which were another reader's."""
-        vars(self).update(counts)
-
     def as_json(self) -> str:
-        """Returns `counts` as a JSON text."""
-        return json.dumps(self.counts(), indent=1) + "\n"
+        """Returns {"sentences", "repaired", "repairs": {kind: number}} as a JSON text."""
+        names = ("sentences", "repaired", "repairs")
+        return json.dumps({name: getattr(self, name) for name in names}, indent=1) + "\n"
 
     def __str__(self) -> str:
         kinds = ", ".join(f"{name.replace('_', ' ')} {n}" for name, n in self.repairs.items())

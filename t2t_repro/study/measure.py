@@ -112,5 +112,5 @@ def _translate(model, data_dir: str, problem: Problem, count: int) -> dict[str, 
     from t2t_repro.decoding.settings import DecodeHParams
 
     sample = DevSample(problem, data_dir, count=count)
-    written = sample.written(ModelEngine(model), DecodeHParams.of(problem, ""))
+    written = sample.written(ModelEngine(model), DecodeHParams.parse("", problem.decode_hparams))
     return {"hypotheses": written, "references": sample.references}

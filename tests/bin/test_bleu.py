@@ -114,7 +114,6 @@ def test_a_directory_without_events(files, capsys):
         ([], "--translation"),
         (["--translation=a", "--translations_dir=b"], "--translations_dir"),
         (["--translation=a"], "--reference"),
-        (["--translation=a", "--reference=r", "--event_dir=e"], "--event_dir"),
         (["--bleu_variant=lower"], "bleu_variant"),
     ],
 )

@@ -64,7 +64,6 @@ def test_own_problems_are_loaded(tmp_path, capsys):
 @pytest.mark.parametrize(
     "flags, name",
     [
-        (["--pipeline_options=--x=1"], "--runner"),
         (["--runner=Flink"], "--runner"),
         (["--num_concurrent_processes=0"], "num_concurrent_processes"),
         (["--vocab_size=2000000"], "vocab_size"),
@@ -164,7 +163,7 @@ def test_what_to_do_about_bad_pairs_is_said_by_flags(tmp_path, capsys):
         (tmp_path / f"targets.{split}.txt").write_text("".join(f"{line}\n" for line in targets))
     flags = ["--problem=text2text_tmpdir", f"--tmp_dir={tmp_path}", f"--data_dir={tmp_path}/data"]
     flags += ["--num_concurrent_processes=1", "--num_shards=2"]
-    for more, code in ([], 2), (["--check_only"], 1), (["--drop_bad_pairs", "--keep_bad_pairs"], 2):
+    for more, code in ([], 2), (["--check_only"], 1):
         with pytest.raises(SystemExit) as stop:
             run(*flags, *more)
         assert stop.value.code == code

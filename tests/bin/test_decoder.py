@@ -134,7 +134,7 @@ def test_scores(run, tmp_path, capsys):
     rows = [line.split("\t") for line in (tmp_path / "out001").read_text().splitlines()]
     assert all(abs(3 * float(mean) - float(total)) < 1e-5 for mean, total in rows)
     assert len(rows) == 2 and len((tmp_path / "out.jsonl001").read_text().splitlines()) == 2
-    said = capsys.readouterr().out
+    said = capsys.readouterr().err
     assert re.search(r"out001: [\d.]+ a token over all 6 tokens, perplexity [\d.]+", said)
 
 
@@ -237,7 +237,7 @@ def test_another_engine_writes_the_same_and_its_model_once(run, tmp_path, capsys
         decode(*flags, f"--decode_to_file={target}", f"--engine={engine}")
         written.append(target.read_text())
     assert written[0].count("\n") == 3 and written == written[:1] * 3
-    assert capsys.readouterr().err.count("Wrote ") == 1
+    assert capsys.readouterr().err.count(f"Wrote {run}/export/") == 1
     (export,) = (run / "export").glob("ctranslate2-7-????????")
     assert (export / "model.bin").exists()
     # Other weights of the same step, such as a mean of more checkpoints, have their own.

@@ -6,7 +6,7 @@ import keras
 import pytest
 
 from t2t_repro.bin import decoder
-from t2t_repro.decoding.files import output_name
+from t2t_repro.decoding.decode_files import output_name
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.parsing import trees
 from t2t_repro.registry import get_problem

@@ -188,7 +188,6 @@ def test_many_checkpoints_and_the_best_that_are_kept(run, capsys):
 
 
 def test_sparkline():
-    assert show.sparkline([]) == ""
     assert show.sparkline([1, 1]) == "▁▁"
     assert show.sparkline([0, 7, 3.5], bars="01234567") == "074"
     assert show.sparkline(range(100), width=4, bars="0123") == "0123"

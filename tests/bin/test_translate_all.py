@@ -141,7 +141,6 @@ def test_new_checkpoints_are_waited_for_and_bad_ones_passed_over(run, model, tmp
 @pytest.mark.parametrize(
     "flags, name",
     [
-        (["--min_steps=11"], "11"),
         (["--problem=algorithmic_sort_problem"], PROBLEM),
         (["--source="], "--source"),
         (["--source=empty"], "empty"),

@@ -5,7 +5,7 @@ import pytest
 from keras import ops
 
 from t2t_repro.decoding.engine import ModelEngine
-from t2t_repro.decoding.steering import Search, Sentences, Steering
+from t2t_repro.decoding.steering import Search, Sentences
 from t2t_repro.parsing import trees
 from t2t_repro.parsing.constraint import TreeConstraint
 
@@ -49,7 +49,7 @@ def run(constraint, chain, words, beams, limit, top_beams=1):
     batch = len(words)
     inputs, limits = np.arange(batch)[:, None], [limit] * batch
     facts = constraint.facts(["w " * count for count in words])
-    search = Search(beams, 0.3, top_beams, steering=Steering(constraint))
+    search = Search(beams, 0.3, top_beams, constraint=constraint)
     ids, scores = ModelEngine(chain).decode(Sentences(inputs, limits, {"words": facts}), search)
     return ids.tolist(), scores
 
@@ -127,7 +127,7 @@ def test_decoding_with_a_model_obeys_it_for_each_sentence(base):
     words = [1, 3, 6, 2]
     facts = rule.facts(["w " * count for count in words])
     sentences = Sentences(base.inputs, [60] * 4, {"words": facts})
-    search = Search(3, steering=Steering(rule))
+    search = Search(3, constraint=rule)
     ids, _ = base.engine.decode(sentences, search)
     for row, count in zip(ids[:, 0].tolist(), words, strict=True):
         tags = [tokens[i] for i in row[: row.index(1)]]
@@ -148,7 +148,7 @@ def test_words_have_only_parts_of_speech_of_the_lexicon():
     chain = Chain(2, seed=0)
     chain.table[:, :, [3, 5]] -= 4
     sentences = Sentences([[0], [1]], [40] * 2, {"words": facts})
-    ids, _ = ModelEngine(chain).decode(sentences, Search(5, 0.3, steering=Steering(constraint)))
+    ids, _ = ModelEngine(chain).decode(sentences, Search(5, 0.3, constraint=constraint))
     leaves = [[TOKENS[i] for i in row if i in (7, 8, 9)] for row in ids[:, 0].tolist()]
     assert leaves[0][0] == leaves[0][2] == leaves[0][3] == "NN"
     assert leaves[0][1] in "./" and leaves[1][0] in "./"

@@ -1,5 +1,3 @@
-import time
-
 import keras
 import numpy as np
 import pytest
@@ -7,7 +5,7 @@ from keras import ops
 
 from t2t_repro.decoding import beam_search, graph_search
 from t2t_repro.decoding.engine import ModelEngine, compiled, decode
-from t2t_repro.decoding.steering import Search, Sentences, Steering
+from t2t_repro.decoding.steering import Search, Sentences, SteeredModel
 from t2t_repro.errors import UserError
 
 
@@ -80,7 +78,7 @@ def test_scores_are_the_log_probs_of_the_model_fed_with_the_decoded_ids(base):
 def test_greedy_equals_a_beam_of_one_on_a_trained_model(base):
     rules = beam_search.Rules(beam_size=1, per_sentence=True)
     limits = np.full(4, 19, "int32")
-    programs = compiled(base.model, rules, Steering())
+    programs = compiled(SteeredModel(base.model), rules)
     ids, scores = programs.search(Sentences(base.inputs, limits), 0.0)
     greedy_ids, greedy_scores = decode(base.model, base.inputs, 1, decode_length=8)
     assert [real(r) for r in ids[:, 0].tolist()] == [real(r) for r in greedy_ids[:, 0].tolist()]
@@ -102,23 +100,6 @@ def test_batches_side_by_side_are_those_one_by_one(base, searches):
         expected = base.engine.decode(batch, search)
         np.testing.assert_array_equal(ids, expected[0])
         np.testing.assert_allclose(scores, expected[1], atol=1e-4)
-
-
-def test_who_stops_waits_for_no_batch_that_was_not_begun(base, monkeypatch):
-    engine, begun = ModelEngine(base.model, 2), []
-
-    def searched(sentences, search, device):
-        begun.append(len(sentences))
-        if len(sentences) == 1:
-            raise KeyboardInterrupt
-        time.sleep(0.05)
-        return np.zeros((len(sentences), 1, 1), "int32"), np.zeros((len(sentences), 1), "float32")
-
-    monkeypatch.setattr(engine, "_searched", searched)
-    batches = [Sentences(np.ones((rows, 3), "int32"), [2] * rows) for rows in (2, 1, *range(3, 23))]
-    with pytest.raises(KeyboardInterrupt):
-        list(engine.decode_all(batches))
-    assert len(begun) < 10
 
 
 def test_the_limit_is_the_padded_length_and_decode_length():
@@ -145,11 +126,6 @@ def test_weights_that_change_change_the_translation(trained):
     for variable in oracle.model.trainable_variables:
         variable.assign(variable * 0.5)
     assert not np.allclose(before, decode(oracle.model, oracle.inputs)[1])
-
-
-def test_an_empty_batch_has_no_translations(base):
-    ids, scores = decode(base.model, np.zeros((0, 3), "int32"))
-    assert ids.shape == (0, 1, 0) and scores.shape == (0, 1)
 
 
 @pytest.mark.parametrize("inputs", [[3, 1], [[0.5]], [[5, -1]], [[5, 37]]])

@@ -7,7 +7,7 @@ import pytest
 
 from t2t_repro.decoding import pairs as pairs_module
 from t2t_repro.decoding import score as score_module
-from t2t_repro.decoding.engine import ModelEngine, decode
+from t2t_repro.decoding.engine import ModelEngine
 from t2t_repro.decoding.pairs import batches
 from t2t_repro.decoding.score import score_file, score_pairs
 from t2t_repro.decoding.translate import Translator
@@ -33,23 +33,6 @@ def test_the_sum_is_tensor2tensors_loss(golden_case):
     assert sum(score.tokens for score in scores) == golden["loss_weight"]
     total = -sum(score.log_prob for score in scores)
     np.testing.assert_allclose(total, golden["loss_sum"], rtol=2e-5)
-
-
-@pytest.mark.parametrize(("beam_size", "alpha"), [(4, 0.6), (4, 0.0), (1, 0.6)])
-def test_rescoring_a_translation_gives_its_log_probability(base, beam_size, alpha):
-    ids, found = decode(base.model, base.inputs, beam_size, alpha, 8, top_beams=beam_size)
-    given, expected = [], []
-    for source, row, row_scores in zip(base.inputs, ids, found, strict=True):
-        for hypothesis, value in zip(row, row_scores, strict=True):
-            if 1 in hypothesis and value > -1e5:
-                length = list(hypothesis).index(1) + 1
-                penalty = ((5 + length) / 6) ** alpha if beam_size > 1 else 1.0
-                given.append((unpadded(source), list(hypothesis[:length])))
-                expected.append(value * penalty)
-    assert len(given) > 3
-    scores = score_pairs(base.engine, given)
-    np.testing.assert_allclose([s.log_prob for s in scores], expected, atol=2e-5)
-    assert [s.tokens for s in scores] == [len(targets) for _, targets in given]
 
 
 def test_neighbours_and_padding_do_not_matter(base, pairs, monkeypatch):

@@ -2,13 +2,6 @@ import pytest
 
 from t2t_repro.decoding.settings import DecodeHParams, Sampling
 from t2t_repro.errors import UserError
-from t2t_repro.problem import Problem
-
-
-def test_defaults_are_those_of_tensor2tensor():
-    settings = DecodeHParams()
-    assert (settings.beam_size, settings.alpha, settings.extra_length) == (4, 0.6, 100)
-    assert settings.top_beams == 1
 
 
 def test_parse():
@@ -17,27 +10,23 @@ def test_parse():
         beam_size=3, alpha=1.0, return_beams=True, write_beam_scores=True
     )
     assert settings.top_beams == 3
-    assert DecodeHParams.parse("") == DecodeHParams()
-    assert DecodeHParams.parse("shards=1,log_results=True") == DecodeHParams()
+    defaults = DecodeHParams.parse("shards=1,log_results=True")
+    assert defaults == DecodeHParams() and defaults.sampling is None
+    assert (defaults.beam_size, defaults.alpha, defaults.extra_length) == (4, 0.6, 100)
+    assert (defaults.top_beams, defaults.shard_suffix) == (1, "")
+    drawn = DecodeHParams.parse(
+        "sampling_method=random,beam_size=1,sampling_temp=0.5,sampling_keep_top_k=9,"
+        "shards=20,shard_id=12"
+    )
+    assert (drawn.sampling, drawn.shard_suffix) == (Sampling(0.5, 9, 1.0), "012")
 
 
-def test_what_was_chosen_goes_before_the_problems_own_and_the_users_before_both():
-    class Own(Problem):
-        decode_hparams = "beam_size=8,extra_length=50"
-
-    settings = DecodeHParams.of(Own(), "alpha=0.7", "beam_size=1,alpha=0.6")
+def test_later_defaults_go_before_earlier_ones_and_the_users_before_all():
+    settings = DecodeHParams.parse(
+        "alpha=0.7", "beam_size=8,extra_length=50", "beam_size=1,alpha=0.6"
+    )
     assert settings == DecodeHParams(beam_size=1, alpha=0.7, extra_length=50)
-
-
-def test_sampling():
-    assert DecodeHParams().sampling is None
-    settings = "sampling_method=random,beam_size=1,sampling_temp=0.5,sampling_keep_top_k=9"
-    assert DecodeHParams.parse(settings).sampling == Sampling(0.5, 9, 1.0)
-
-
-def test_shards():
-    assert DecodeHParams().shard_suffix == ""
-    assert DecodeHParams.parse("shards=20,shard_id=12").shard_suffix == "012"
+    assert DecodeHParams.parse(None) == DecodeHParams()
 
 
 def test_every_name_of_tensor2tensors_is_known():

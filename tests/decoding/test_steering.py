@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 from keras import ops
 
-from t2t_repro.decoding import graph_search, steering
-from t2t_repro.decoding.engine import ModelEngine
+from t2t_repro.decoding import steering
 from t2t_repro.decoding.settings import Sampling
-from t2t_repro.decoding.steering import Search, Sentences, Steering
+from t2t_repro.decoding.steering import Search, Sentences
 
 PREFIXES = np.array([[9, 4, 23], [0, 0, 0], [30, 0, 0], [5, 11, 0]], "int32")
 LEAST = np.array([6, 0, 9, 4], "int32")
@@ -72,7 +71,7 @@ HOW = Sampling(temperature=1.3, top_k=7, top_p=0.95)
 def test_a_sample_is_what_a_plain_loop_draws_from_the_models_own_logits(base, force_length):
     how, limit = HOW, 12
     facts = facts_of(base.inputs, limit, "draws", "prefixes", "least")
-    search = Search(1, force_length=force_length, steering=Steering(sampling=how))
+    search = Search(1, force_length=force_length, sampling=how)
     ids, scores = base.engine.decode(Sentences(base.inputs, [limit] * 4, facts), search)
     targets = np.pad(ids[:, 0], ((0, 0), (0, limit - ids.shape[2])))
     logits = base.model({"inputs": base.inputs, "targets": targets}, training=False)
@@ -99,21 +98,6 @@ def test_a_sample_is_what_a_plain_loop_draws_from_the_models_own_logits(base, fo
                 total += 0.0 if ended else log_probs[b, step, token]
             ended = ended or token == 1
         assert scores[b, 0] == pytest.approx(total, abs=1e-4)
-
-
-@pytest.mark.parametrize(("beam_size", "draw"), [(1, True), (4, False)])
-def test_a_batch_equals_its_sentences_one_by_one(base, beam_size, draw, monkeypatch):
-    monkeypatch.setattr(graph_search, "CHUNK", 3)  # sentences leave the batch at many points
-    names = ["prefixes", "least"] + ["draws"] * draw
-    search = Search(beam_size, steering=Steering(sampling=HOW if draw else None))
-    limits = np.array([13, 7, 15, 11], "int32")
-    facts = facts_of(base.inputs, 15, *names)
-    engine, sentences = ModelEngine(base.model), Sentences(base.inputs, limits, facts)
-    whole = engine.decode(sentences, search)
-    for b in range(4):
-        one = engine.decode(sentences.take(np.array([b])), search)
-        assert until_end(whole[0][b, 0]) == until_end(one[0][0, 0])
-        np.testing.assert_allclose(whole[1][b], one[1][0], atol=1e-4)
 
 
 PROBS = np.array([0.05, 0.4, 0.1, 0.2, 0.0, 0.25], "float32")  # by rank: 1, 5, 3, 2, 0

@@ -1,4 +1,3 @@
-import re
 import types
 
 import numpy as np
@@ -7,7 +6,7 @@ import pytest
 from t2t_repro.decoding import translate
 from t2t_repro.decoding.engine import Engine, decode
 from t2t_repro.decoding.settings import FILLER
-from t2t_repro.decoding.translate import Hypothesis, Translator
+from t2t_repro.decoding.translate import Hypothesis
 from t2t_repro.errors import UserError
 
 
@@ -24,9 +23,9 @@ def test_lines_keep_their_order_whatever_the_windows_and_batches(translator, mon
     assert len(set(alone)) > 5
     monkeypatch.setattr(translate, "WINDOW", 5)
     for settings in ("batch_size=3", ""):
-        counts = []
-        results = translator(settings).translate_lines(iter(lines), counts.append)
-        assert [hypotheses[0].text for hypotheses in results] == alone
+        counts, pairs = [], ((line, "") for line in lines)
+        windows = translator(settings).translate_windows(pairs, counts.append)
+        assert [beams[0].text for _, results in windows for beams in results] == alone
         assert sum(counts) == 13
 
 
@@ -106,13 +105,9 @@ def test_an_engine_follows_some_settings_only(translator):
     assert [row[0].text for row in made.translate_lines(["w5", "w6 w7"])] == ["", ""]
 
 
-def test_a_beginning_needs_words_of_the_vocabulary_and_room(trained, translator):
+def test_a_beginning_needs_words_of_the_vocabulary(translator):
     with pytest.raises(UserError):
         list(translator().translate_lines(["w5", "w5"], prefixes=["", "x"]))
-    one = trained("learned_positions")
-    made = Translator(one.engine, translator().encoders)
-    with pytest.raises(UserError):
-        list(made.translate_lines(["w5"], prefixes=["w5 " * one.hparams.max_length]))
 
 
 def test_empty_lines_stay_empty(translator):
@@ -163,6 +158,15 @@ def test_exact_batches_are_those_of_tensor2tensor(translator, base):
             assert results[i][0].score == pytest.approx(float(score[0]))
 
 
+def test_what_is_typed_is_answered():
+    detailed = Hypothesis("a", [5], -0.5, -0.75, True, [-0.25, -0.5], "0-0")
+    found = [detailed, detailed._replace(score=2 * FILLER)]
+    stub = types.SimpleNamespace(translate_lines=lambda lines: [found])
+    typed, said = iter(["w5", "", " q "]), []
+    translate.interact(stub, lambda prompt: next(typed), said.append)
+    assert said[1:] == ["a\t-0.5000\t-0.2500 -0.5000\t0-0"]
+
+
 def test_format(translator):
     hypotheses = [Hypothesis(f"a{i}\tb\nc", [], -i / 3, 0.0, True) for i in range(4)]
     assert translator().format(hypotheses) == "a0\tb c"
@@ -190,19 +194,3 @@ def test_what_follows_the_end_is_written_on_request(base, translator):
         known = short.ids + [1] * short.finished
         assert whole.ids[: len(known)] == known
         assert len(whole.ids) == len(line.split()) + 1 + 7
-
-
-def test_interactive(translator):
-    typed, said = iter(["w5 w7", "", " q "]), []
-    translate.interact(translator("return_beams=1"), lambda prompt: next(typed), said.append)
-    assert len(said) == 5 and re.search(r"\t-\d+\.\d{4}$", said[1])
-    detailed = Hypothesis("a", [5], -0.5, -0.75, True, [-0.25, -0.5], "0-0")
-    stub = types.SimpleNamespace(translate_lines=lambda lines: iter([[detailed]]))
-    typed = iter(["w5", "q"])
-    translate.interact(stub, lambda prompt: next(typed), said.append)
-    assert said[-1] == "a\t-0.5000\t-0.2500 -0.5000\t0-0"
-
-    def end(prompt):
-        raise EOFError
-
-    translate.interact(translator(), end, said.append)

@@ -60,7 +60,7 @@ def tried(monkeypatch):
     return log
 
 
-def test_weights_then_alpha_then_beams_and_of_equals_the_usual(made, tried, tmp_path, monkeypatch):
+def test_weights_then_alpha_then_beams_and_of_equals_the_usual(made, tried, tmp_path):
     out = RunDirectory(tmp_path / "out")
     found = tune.tune(made, out, FEW, say=str)
     assert tried == [
@@ -84,11 +84,6 @@ def test_weights_then_alpha_then_beams_and_of_equals_the_usual(made, tried, tmp_
     # The same again finds it done; something else to try does not.
     del tried[:]
     assert tune.tune(made, out, FEW, say=str) == found and not tried
-    references = dev_bleu.DevSample(made.problem, made.data_dir).references
-    monkeypatch.setattr(dev_bleu, "one_line", lambda text: references[0])  # other dev sentences
-    assert tune.tune(made, out, FEW, say=str).asked != found.asked
-    assert [each[0] for each in tried[:4]] == [4.0, 2.0, 3.0, 2.5]
-    del tried[:]
     tune.tune(made, out, dataclasses.replace(FEW, n=1, alphas="0.6"), say=str)
     assert [each[0] for each in tried] == [4.0, 2.0, 2.0, 2.0]
     (only,) = checkpoints.list_checkpoints(out.path)
@@ -187,12 +182,6 @@ def test_the_usual_search_is_taken_unless_another_is_better_by_more_than_chance(
     monkeypatch.setattr(dev_bleu.DevSample, "score", score)
     found = tune.tune(made, RunDirectory(tmp_path / "out"), FEW, say=str)
     assert str(found.search) == search
-
-
-@pytest.mark.parametrize("asked", [{"alphas": "0.4;0.6"}, {"beam_sizes": "4,0"}, {"alphas": "-1"}])
-def test_what_cannot_be_tried_is_refused(asked):
-    with pytest.raises(UserError):
-        TuneRequest(**asked)
 
 
 def test_a_run_is_not_tuned_into_itself_or_another_and_writes_text(made, tmp_path):

@@ -1,11 +1,8 @@
 """A SavedModel says what the decoder says, in a process that has none of our code."""
 
-import ast
 import json
-import shlex
 import subprocess
 import sys
-import types
 
 import keras
 import numpy as np
@@ -18,9 +15,7 @@ from t2t_repro.decoding.translate import Translator, one_line
 from t2t_repro.errors import UserError
 from t2t_repro.export import saved_model, signatures
 from t2t_repro.export.forms import ExportRequest
-from t2t_repro.provenance import Golden
 from t2t_repro.text.encoders import ByteTextEncoder
-from tests.provenances import recorded
 
 pytestmark = pytest.mark.usefixtures("quickly")
 
@@ -164,29 +159,6 @@ def test_what_lies_in_the_folder(small):
         assert text in readme
 
 
-def test_the_readme_of_a_run_has_a_sentence_of_its_own(tmp_path):
-    source, target = 'Da\'s "ein" 😀 {Hund} \\.', "It's a $dog."
-    golden = (Golden("da", "", -1.0), Golden(source, target, -2.0), Golden(source * 2, "a", 0))
-    recorded("run", golden=golden).write(tmp_path)
-    served = types.SimpleNamespace(longest=80)
-    encoders = {"inputs": types.SimpleNamespace(encode=lambda text: [7, len(text)])}
-    run = types.SimpleNamespace(path=tmp_path, encoders=encoders)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(saved_model, "convert", lambda *args, **kwargs: served)
-        saved_model.write(run, None, tmp_path, DecodeHParams(), ExportRequest())
-    text = (tmp_path / "README.md").read_text()
-    rows, columns = (
-        json.loads(shlex.split(line)[-1]) for line in text.splitlines() if line.startswith("curl")
-    )
-    assert rows == {"signature_name": "best", "instances": [{"inputs": source}]}
-    assert columns == {"inputs": [source]}
-    (asked,) = (shlex.split(line)[1] for line in text.splitlines() if "--input_exprs" in line)
-    assert ast.literal_eval(asked.partition("=")[2]) == [source]
-    code = ast.parse(text.partition("```python\n")[2].partition("```")[0])
-    strings = {node.value for node in ast.walk(code) if isinstance(node, ast.Constant)}
-    assert {source, target} <= strings and f"[7, {len(source)}, 1]" in text
-
-
 def test_what_is_refused(tmp_path, make_model, encoders, monkeypatch):
     with pytest.raises(UserError, match="int8"):
         saved_model.check(ExportRequest(quantize="int8"))
@@ -202,33 +174,3 @@ def test_what_is_refused(tmp_path, make_model, encoders, monkeypatch):
     with pytest.raises(UserError, match="KERAS_BACKEND"):
         saved_model.check(ExportRequest())
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.slow
-def test_two_sentencepiece_models_are_served_without_our_code(tmp_path):
-    from t2t_repro import Transformer, get_hparams
-    from t2t_repro.text.sentence_piece import SentencePieceEncoder
-    from tests.text.pieces import train
-
-    paths = [train(tmp_path / "one.model", 40), train(tmp_path / "two.model", 45, model_type="bpe")]
-    encoders = dict(zip(("inputs", "targets"), map(SentencePieceEncoder, paths), strict=True))
-    keras.utils.set_random_seed(3)
-    sizes = {f"{side}_vocab_size": encoder.vocab_size for side, encoder in encoders.items()}
-    model = Transformer.from_hparams(
-        get_hparams("transformer_test", "num_hidden_layers=1"), **sizes
-    )
-    for variable in model.variables:
-        variable.assign(3 * variable)
-    settings = {"beam_size": 2, "extra_length": 9}
-    path = tmp_path / "7"
-    saved_model.convert(model, encoders, path, DecodeHParams(**settings))
-    texts = ["a bad egg", "", "a deaf cabbage \U0001f600"]
-    rows = expected(model, encoders, settings, texts)
-    given = json.dumps([str(path), [texts, texts[:1]]])
-    done = subprocess.run(
-        [sys.executable, "-c", LOAD], input=given, capture_output=True, text=True, timeout=300
-    )
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout.split("=====")[1])
-    assert any(text for row in rows for text, _ in row)
-    check(found[0], rows, 2)

@@ -5,9 +5,10 @@ import pytest
 import tensorflow as tf
 
 from t2t_repro.decoding.engine import ModelEngine
+from t2t_repro.decoding.pairs import padded
 from t2t_repro.decoding.score import score_pairs
 from t2t_repro.decoding.settings import DecodeHParams
-from t2t_repro.decoding.translate import one_line, padded
+from t2t_repro.decoding.translate import one_line
 from t2t_repro.export.signatures import Served
 from t2t_repro.text.subword import SubwordTextEncoder
 
@@ -145,14 +146,6 @@ def test_the_python_calls_of_the_readme_run(small, loaded, monkeypatch, capsys):
     code = (path / "README.md").read_text().partition("```python\n")[2].partition("```")[0]
     exec(compile(code, "README.md", "exec"), {})
     assert capsys.readouterr().out.count("tf.Tensor") == 4
-
-
-def test_no_shape_depends_on_the_batch(signatures):
-    for call in signatures.values():
-        _, specs = call.structured_input_signature
-        tensors = [*specs.values(), *call.structured_outputs.values()]
-        assert all(tensor.shape[0] is None for tensor in tensors)
-        assert {len(spec.shape) for spec in specs.values()} <= {1, 2}
 
 
 def test_attention_equals_the_models(small, signatures):

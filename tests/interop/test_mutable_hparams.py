@@ -85,13 +85,3 @@ def test_parse_knows_what_may_be_assigned(hparams):
     hparams.parse("sampling_method=random")
     with pytest.raises(UserError, match="--decode_hparams=sampling_method=random"):
         freeze(hparams)
-
-
-def test_defaults_of_older_versions_are_accepted(hparams):
-    hparams.symbol_modality_skip_top = False
-    hparams.target_modality = hparams.input_modalities = "default"
-    assert hparams.use_tpu is False
-    freeze(hparams)
-    hparams.target_modality = "symbol:identity"
-    with pytest.raises(UserError, match="default"):
-        freeze(hparams)

@@ -37,15 +37,6 @@ def test_reading_leaves_slots_and_bookkeeping_out(folder):
         np.testing.assert_array_equal(arrays["m/kernel"], ARRAYS["m/kernel"])
 
 
-def test_a_write_that_was_killed_leaves_nothing_to_the_next(tmp_path):
-    left = tmp_path / "model.ckpt-30.incomplete" / "model.ckpt-30.data-00000-of-00001.tempstate17"
-    left.parent.mkdir()
-    left.write_bytes(b"half")
-    t2t_checkpoint.write(tmp_path, 30, ARRAYS)
-    names = {"checkpoint", "model.ckpt-30.data-00000-of-00001", "model.ckpt-30.index"}
-    assert {path.name for path in tmp_path.iterdir()} == names
-
-
 def test_slots_and_step_are_read_separately(folder):
     checkpoint = t2t_checkpoint.Checkpoint(str(folder))
     assert checkpoint.step() == 30

@@ -130,14 +130,6 @@ class ShimTmpdirEncoded(text_problems.Text2textTmpdir):
     assert encoder.decode(first["targets"][:-1]) == "a b c a cat"
 
 
-def test_members_without_an_effect_here_may_stay(load):
-    load(
-        f"{SHARED}  num_training_examples = 5\n  use_train_shards_for_dev = False\n"
-        "  def tpu_batch_size_per_shard(self, model_hparams): return 5\n"
-        "  def generator(self): pass\n"  # a helper: generate_samples is there
-    )
-
-
 def test_a_distillation_of_ones_own(load, tmp_path):
     """As T2T's class asks for it: what stands before the names of three files."""
     load(

@@ -77,16 +77,6 @@ def test_each_device_reads_its_own_copy(measured):
     assert measured["zero"]["one"] == 0 < measured["zero"]["two"] < measured["zero"]["of"]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("measured", ["jax"], indirect=True)
-def test_jax_spreads_rows_that_divide_evenly(measured):
-    assert measured["placed"] == {"even": 2, "odd": 0, "scalar": 0, "whole": 0}
-    spread = measured["spread"]
-    assert spread.keys() == {"one", "two"} and not any(spread["one"].values())
-    assert set(spread["two"]) == {"_Start", "_Advance", "LogProbs", "MostAttended", "evaluate"}
-    assert all(spread["two"].values())
-
-
 def main():
     """Prints what a model computes on one device and on two."""
     from t2t_repro import registry
@@ -122,20 +112,6 @@ def main():
         for _ in range(40)
     ]
     results: dict[str, list] = {}
-    arrays: dict[str, dict[str, int]] = {"one": {}, "two": {}}  # that two devices share, by program
-    spread = copies.shard_batch
-
-    def watched(model, data, *whole):
-        placed = spread(model, data, *whole)
-        caller = sys._getframe(1)
-        of = caller.f_locals["self"]
-        name = "evaluate" if isinstance(of, Evaluator) else type(of).__name__
-        shared = [len(getattr(x, "addressable_shards", [0])) for x in keras.tree.flatten(placed)]
-        of_model = arrays["two" if model is two else "one"]
-        of_model[name] = of_model.get(name, 0) + sum(number == 2 for number in shared)
-        return placed
-
-    copies.shard_batch = watched
     for model in (one, two):
         engine = ModelEngine(model)
         for beams, alone in ((1, True), (3, True), (3, False)):
@@ -152,13 +128,7 @@ def main():
         for name, value in Evaluator(model).evaluate(Batches()).items():
             results.setdefault(name, []).append(value)
     said = {"results": results, "devices": copies.devices_of(two)}
-    if keras.backend.backend() == "jax":
-        data = {"even": np.zeros((4, 3)), "odd": np.zeros((3, 4)), "scalar": np.float32(2)}
-        placed = spread(two, {**data, "whole": np.zeros((4, 2))}, ["whole"])
-        shards = {name: getattr(x, "addressable_shards", ()) for name, x in placed.items()}
-        said["spread"] = arrays
-        said["placed"] = {name: len(some) for name, some in shards.items()}
-    else:
+    if keras.backend.backend() == "tensorflow":
         for variable in two.weights:
             variable.value.values[1].assign(np.zeros(variable.shape, variable.dtype))
         zero = {}

@@ -63,14 +63,3 @@ def test_what_the_hparams_freeze_may_be_trained_later(freeze, tmp_path):
     part.trainable = True
     again = saved_and_loaded(model, tmp_path)
     assert trained(again) == trained(model) > frozen
-
-
-@pytest.mark.slow
-def test_export_takes_ids_and_gives_logits(tmp_path):
-    import tensorflow as tf
-
-    model = new()
-    model.build()
-    model.export(tmp_path / "model", verbose=False)
-    served = tf.saved_model.load(tmp_path / "model")
-    np.testing.assert_allclose(served.serve(BATCH), model(BATCH), atol=1e-5)

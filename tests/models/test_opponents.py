@@ -10,7 +10,6 @@ import pytest
 from t2t_repro import registry
 from t2t_repro.config import HParams
 from t2t_repro.decoding.engine import ModelEngine, decode
-from t2t_repro.decoding.ensemble import Ensemble
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.decoding.translate import Translator
 from t2t_repro.interop import tensor2tensor
@@ -127,16 +126,6 @@ def test_a_translation_does_not_depend_on_its_neighbours(case):
         np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
-def test_exact_batches_stay_tensor2tensors(case):
-    sources = [[*ids[ids > 1].tolist(), 1] for ids in case["inputs"]]
-    encoders = dict.fromkeys(("inputs", "targets"), TextEncoder())
-    settings = DecodeHParams(beam_size=4, alpha=0.6, extra_length=8, return_beams=True)
-    engine = ModelEngine(case.model("trained"))
-    found = Translator(engine, encoders, settings, t2t_exact=True).translate_ids(sources)
-    for beams, expected in zip(found, case["beam_ids"], strict=True):
-        assert [[*h.ids, 1] if h.finished else h.ids for h in beams] == _ended(expected)
-
-
 @pytest.fixture(scope="module")
 def models():
     """A tiny model of each kind."""
@@ -163,13 +152,6 @@ def test_a_model_is_made_again_from_its_configuration(models):
 
 def test_their_engine_draws_no_alignments(models):
     assert ModelEngine(models[0]).cannot == {"return_alignments"}
-
-
-def test_an_ensemble_sees_padding_where_one_of_them_does(models):
-    assert Ensemble(models).sees_padding and ModelEngine(Ensemble(models[:1])).sees_padding
-    sizes = {"inputs_vocab_size": 7, "targets_vocab_size": 5}
-    alone = registry.get_model("lstm_seq2seq").from_hparams(models[0].hparams, **sizes)
-    assert not ModelEngine(Ensemble([alone])).sees_padding
 
 
 def _ended(rows: np.ndarray) -> list[list[int]]:

@@ -1,6 +1,5 @@
 import dataclasses
 import math
-import random
 
 import pytest
 
@@ -58,13 +57,6 @@ def test_the_count_of_other_models(changes, targets):
     sizes = VOCABULARY, targets
     hparams = small("transformer_base", **({"num_hidden_layers": 1} | changes))
     assert parameters.count(hparams, *sizes).total == built(hparams, *sizes)
-
-
-def test_counting_takes_no_random_number():
-    random.seed(3)
-    before = random.getstate()
-    parameters.count(small("transformer_base"), VOCABULARY)
-    assert random.getstate() == before
 
 
 def test_each_parameter_is_of_its_kind():

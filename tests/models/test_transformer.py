@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 from keras import ops
 
-from t2t_repro import Transformer, registry
+from t2t_repro import Transformer
 from t2t_repro.config import HParams
 
 TINY = HParams(
@@ -96,23 +96,3 @@ def test_the_loss_without_logits_is_that_of_the_logits(dropout_off, dtype, toler
     np.testing.assert_allclose(lean, plain, rtol=1e-5)
     for got, want in zip(gradients, expected, strict=True):
         np.testing.assert_allclose(got, want, atol=tolerance * np.abs(want).max() + 1e-9)
-
-
-@pytest.mark.slow
-def test_a_graph_that_decodes_step_by_step_has_a_cache_for_each_layer():
-    """Equal tensors of a graph are made one, and caches are written in their place."""
-    hparams = registry.get_hparams("transformer_tiny", "num_hidden_layers=3")
-    model = Transformer.from_hparams(hparams, inputs_vocab_size=11, targets_vocab_size=13)
-    inputs = np.array([[3, 4, 5, 1], [7, 2, 1, 0]], "int32")
-
-    def logits():
-        memory, state, found = model.start_decoding(inputs), model.initial_state(2, 1, 5), []
-        ids, parents = ops.zeros((2, 1), "int32"), ops.zeros((2, 1), "int32")
-        for step in range(5):
-            now, state = model.decode_step(ids, parents, step, state, memory)
-            ids = ops.full((2, 1), step + 2, "int32")
-            found.append(now)
-        return ops.stack(found)
-
-    expected = np.asarray(logits())
-    np.testing.assert_allclose(tf.function(logits)(), expected, atol=1e-5)

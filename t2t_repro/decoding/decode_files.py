@@ -1,0 +1,557 @@
+"""What t2t-decoder does for a run: translates a file, a dataset or what is typed, scores pairs.
+
+N lines in, N lines out. While a file grows its name ends in ".DIGEST.incomplete", of all that
+decides what it will hold; a killed decoding goes on behind its last whole window of lines.
+
+It loads nothing heavy, so that what is refused is refused at once.
+"""
+
+import contextlib
+import dataclasses
+import errno
+import functools
+import glob
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice, repeat
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from t2t_repro import __version__, fields, progress
+from t2t_repro.decoding.settings import FILLER, DecodeHParams
+from t2t_repro.errors import UserError
+from t2t_repro.fields import flag
+from t2t_repro.files import (
+    INCOMPLETE,
+    check_file,
+    check_outputs,
+    is_stream,
+    naming,
+    resolve_links,
+    write_text_atomic,
+    writing,
+)
+from t2t_repro.problem import OutputType, Split
+from t2t_repro.run_directory import RunConfig
+from t2t_repro.text import raw
+from t2t_repro.text.encoders import EOS_ID
+
+if TYPE_CHECKING:  # it loads Keras, and what is refused does not wait for that
+    from t2t_repro.decoding.engine import Engine
+    from t2t_repro.decoding.translate import Hypothesis, Translator
+
+Report = Callable[[str], None]
+ENGINES = ("tensorflow", "ctranslate2")
+_READ = ("decode_from_file", "score_file", "decode_reference", "partial_targets_file")
+_WANTED = ("decode_from_file", "score_file", "decode_interactive")
+_OF_THE_MODEL = ("score_file", "t2t_exact", "partial_targets_file", "ensemble")
+# Flags that are for some of what may be decoded: for which.
+_OF_SOME = {
+    "decode_to_file": ("", "--decode_from_file", "--score_file"),
+    "decode_json_file": ("--decode_from_file", "--score_file"),
+    "output_format": ("--decode_from_file",),
+    "partial_targets_file": ("--decode_from_file",),
+    "eval_use_test_set": ("",),
+}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DecodeRequest:
+    """The flags of t2t-decoder, by their names; `given` holds those that the user named.
+
+    The files of a shard have its number behind their names: see `of_shard`.
+    """
+
+    decode_from_file: str | None = flag(None, "Sentences, one a line; UTF-8, plain or .gz.")
+    decode_to_file: str | None = flag(None, "Where they go; default: a name made of these.")
+    score_file: str | None = flag(None, "Pairs to score, lines of source, tab and target.")
+    decode_json_file: str | None = flag(None, "Of one of these: JSON lines with exact scores.")
+    output_format: str = flag(
+        "text", "What --decode_to_file gets: text, or JSON lines.", choices=("text", "jsonl")
+    )
+    partial_targets_file: str | None = flag(None, "What each translation of a file begins with.")
+    ensemble: str | None = flag(None, "RUN2,RUN3: runs that decode with that of --output_dir.")
+    decode_reference: str | None = flag(None, "The right translations: print BLEU.")
+    decode_hparams: str | None = flag(None, 'How to decode: "name=value,name=value".')
+    checkpoint_path: str | None = flag(
+        None, "The checkpoint; default: the newest of --output_dir, of RUN/best the best."
+    )
+    decode_interactive: bool = flag(False, "Translate what is typed.")
+    eval_use_test_set: bool = flag(False, "Of the problem's data: the test split, not dev.")
+    t2t_exact: bool = flag(False, "Batches, limits and scores exactly as tensor2tensor's.")
+    engine: str = flag(
+        "tensorflow", "What computes; tensorflow: Keras's backend, whichever.", choices=ENGINES
+    )
+    compute_type: str = flag("default", "Of CTranslate2: float32, int8, ...; default: as stored.")
+    worker_gpu: int | None = flag(None, "How many GPUs; default: all, or one CPU.", least=1)
+    engine_dir: str | None = flag(None, "Its folder, of t2t-exporter; default: made when needed.")
+    decode_shards: int = flag(1, "As the decode hparam shards: of so many files, one.", least=1)
+    worker_id: int = flag(0, "As the decode hparam shard_id: its number, from 0 on.", least=0)
+    given: frozenset[str] = frozenset()
+
+    def settings(self, run: Any, say: Callable[[str], None] = lambda text: None) -> DecodeHParams:
+        """Returns the decode hparams: those of a `TrainedRun`, less what was asked for instead.
+
+        What was tuned does not count where tensor2tensor's way is asked for, nor where nothing is
+        searched; where it does, `say` is told.
+        """
+        if self.t2t_exact or self.score_file:
+            settings = DecodeHParams.parse(self.decode_hparams, run.problem.decode_hparams)
+        else:
+            settings = run.decode_settings(self.decode_hparams, say=say)
+        named = {"shards": "decode_shards", "shard_id": "worker_id"}
+        given = {name: getattr(self, flag) for name, flag in named.items() if flag in self.given}
+        return dataclasses.replace(settings, **given)
+
+    @property
+    def split(self) -> str:
+        """The split that is decoded where no file is."""
+        return Split.TEST if self.eval_use_test_set else Split.EVAL
+
+    def of_shard(self, suffix: str) -> "DecodeRequest":
+        """Returns the request with `suffix` behind the names of all files.
+
+        Raises:
+            FileNotFoundError: if one that is to be read is not there.
+            UserError: if one is no file.
+        """
+        paths = {
+            name: path if is_stream(path) and name not in _READ else path + suffix
+            for name in (*_READ, "decode_to_file", "decode_json_file")
+            if (path := getattr(self, name))
+        }
+        for name in _READ:
+            if name in paths:
+                check_file(f"--{name}", paths[name])
+        return dataclasses.replace(self, **paths)
+
+    @property
+    def what(self) -> str:
+        """The flag that says what is decoded; "": the problem's data.
+
+        Raises:
+            UserError: if several do.
+        """
+        wanted = [f"--{name}" for name in _WANTED if getattr(self, name)]
+        if len(wanted) > 1:
+            raise UserError(
+                f"Expected one thing to decode. Received: {' and '.join(wanted)}. Leave one out."
+            )
+        return "".join(wanted)
+
+    @property
+    def is_scored(self) -> bool:
+        """Whether --decode_reference is compared with the translations."""
+        keeps = not (self.decode_to_file and is_stream(self.decode_to_file))
+        translates = self.what in ("", "--decode_from_file") and self.output_format == "text"
+        return bool(self.decode_reference) and keeps and translates
+
+    def check(self) -> None:
+        """Refuses what would be done in another way than it is asked for.
+
+        Raises:
+            UserError: on the first thing that is refused.
+        """
+        if self.what == "--score_file" and not self.decode_to_file:
+            raise UserError("--score_file needs --decode_to_file, for the scores. Received: none.")
+        beyond = [f"--{name}" for name in _OF_THE_MODEL if getattr(self, name)]
+        if self.engine == "ctranslate2" and beyond:
+            raise UserError(
+                f"Expected what --engine=ctranslate2 can do. Received: {', '.join(beyond)}. Leave "
+                "one of them out."
+            )
+
+    def unread(self, settings: DecodeHParams) -> list[str]:
+        """Returns the flags and decode hparams that were given and have no effect."""
+        flags = {name for name, of in _OF_SOME.items() if self.what not in of}
+        if self.engine == "ctranslate2":
+            flags |= {"worker_gpu", *(["checkpoint_path"] * bool(self.engine_dir))}
+        else:
+            flags |= {"compute_type", "engine_dir"}
+        if not self.is_scored:
+            flags.add("decode_reference")
+        given = fields.parse_overrides(self.decode_hparams or "").keys()
+        names = set(fields.unread(settings, given & set(settings.changed())))
+        if self.what == "--score_file":
+            names |= given - {"batch_size", "shards", "shard_id"}
+        return [*(f"--{n}" for n in sorted(flags & self.given)), *sorted(names)]
+
+
+@dataclasses.dataclass(frozen=True)
+class DecodeJob:
+    """A request that makes sense for a run; `DecodeJob.of` makes one.
+
+    request: its files are those of the shard that is asked for.
+    settings: how to decode.
+    run: whose model decodes, a `runs.TrainedRun`.
+    """
+
+    request: DecodeRequest
+    settings: DecodeHParams
+    run: Any
+
+    @classmethod
+    def of(cls, request: DecodeRequest, run: Any, say: Report) -> "DecodeJob":
+        """Returns the job that a request is; `say` is told what was tuned, and has no effect.
+
+        Raises:
+            UserError: if it contradicts itself, or a file that is to be read is not as it should.
+        """
+        settings = request.settings(run, say)
+        request = request.of_shard(settings.shard_suffix)
+        request.check()
+        if unread := request.unread(settings):
+            say(f"Warning: {', '.join(unread)} has no effect here.")
+        job = cls(request, settings, run)
+        inputs = {f"--{name}": getattr(request, name) for name in (*_READ, "engine_dir")}
+        check_outputs(job._outputs(), inputs)
+        job.check_files()
+        return job
+
+    def check_files(self) -> None:
+        """Reads the source, and what has a line for each of its lines.
+
+        Raises:
+            UserError: if there is no line, one is not UTF-8, or there are more or fewer.
+        """
+        request, most = self.request, self.settings.num_samples
+        if not (source := request.decode_from_file):
+            return
+        lines, _ = count_and_digest(source, most)
+        beside = {request.partial_targets_file: most}
+        if request.is_scored:
+            beside[request.decode_reference] = -1
+        for path, of in beside.items():
+            if path and (there := count_and_digest(path, of)[0]) != lines:
+                raise UserError(
+                    f"Expected a line in {path} for each that is decoded of {source}. Received: "
+                    f"{there:,} lines for {lines:,}."
+                )
+
+    def searches(self) -> int:
+        """Returns how many searches share a batch: one where what else is computed needs all cores.
+
+        To be called before TensorFlow has computed anything: see `share_cores`.
+        """
+        from t2t_repro.decoding.program import share_cores
+        from t2t_repro.decoding.translate import BATCH_SENTENCES
+
+        r, s = self.request, self.settings
+        whole = r.decode_interactive or r.t2t_exact or r.score_file
+        if whole or s.return_token_scores or s.return_alignments:
+            return 1
+        return share_cores((s.batch_size or BATCH_SENTENCES) * s.beam_size)
+
+    def decode(self, engine: "Engine", say: Report) -> None:
+        """Does it; `say` receives warnings, the progress and what was written."""
+        from t2t_repro.decoding.score import score_file
+        from t2t_repro.decoding.translate import interact
+
+        request, run, settings = self.request, self.run, self.settings
+        translator = run.translator(engine, settings, t2t_exact=request.t2t_exact, warn=say)
+        if request.decode_interactive:
+            interact(translator)
+            return
+        if request.score_file:
+            lines = request.decode_json_file
+            score_file(translator, request.score_file, self.target, json_file=lines, report=say)
+            return
+        if request.decode_from_file:
+            translate_file(
+                translator,
+                request.decode_from_file,
+                self.target,
+                request.decode_json_file,
+                report=say,
+                prefixes=request.partial_targets_file,
+                as_json=request.output_format == "jsonl",
+            )
+        else:
+            from t2t_repro.data import pipeline
+
+            examples = pipeline.read_split(
+                run.problem, request.split, run.data_dir, settings.shard_id, settings.shards
+            )
+            translate_examples(translator, examples, self.target, report=say)
+        say(f"Wrote {self.target}")
+        if reader := translator.reader:
+            say(str(reader))
+            if repairs := self._outputs().get("the numbers of repairs"):
+                write_text_atomic(repairs, reader.as_json())
+
+    def _outputs(self) -> dict[str, str | None]:
+        """The files that are to be written: {what names it: path}."""
+        request, settings = self.request, self.settings
+        if request.decode_interactive:
+            return {}
+        found = {"--decode_to_file": self.target, "--decode_json_file": request.decode_json_file}
+        if request.score_file or is_stream(self.target):
+            return found
+        if not request.decode_from_file:
+            found |= {f"the file of the {name}": path for name, path in sides(self.target).items()}
+        as_written = settings.raw_output or settings.identity_output
+        if self.run.problem.output_type == OutputType.TREE and not as_written:
+            found["the numbers of repairs"] = f"{self.target}.repairs.json"
+        return found
+
+    @property
+    def target(self) -> str:
+        """Where the translations go: what is named, or a name made of source, model and beams."""
+        source, named = self.request.decode_from_file, self.request.decode_to_file
+        if named and (source or self.request.score_file or is_stream(named)):
+            return named
+        config, settings = self.run.config, self.settings
+        if not source:
+            split = self.run.path / "decode" / f"{config.problem}.{self.request.split}"
+            source = named or f"{split}{settings.shard_suffix}"
+        return output_name(source, config, settings)
+
+    def translations(self, path: str | os.PathLike) -> Iterator[str]:
+        """Yields the best translation of each sentence in a file that this job has written."""
+        of_examples = not self.request.decode_from_file
+        return best_translations(path, self.settings, of_examples=of_examples)
+
+
+def output_name(base: str, config: RunConfig, settings: DecodeHParams) -> str:
+    """Returns the name that tensor2tensor gives to a run's translations of `base`."""
+    ending = f"beam{settings.beam_size}.alpha{settings.alpha}.decodes"
+    of_run = f"{config.hparams.model}.{config.hparams_set}.{config.problem}"
+    return base if ending in base else f"{base}.{of_run}.{ending}"
+
+
+def sides(target: str | os.PathLike) -> dict[str, str]:
+    """Returns {"inputs": path, "targets": path}: what `translate_examples` writes beside a file."""
+    if is_stream(target):
+        return {}
+    base = os.fspath(target).rpartition(".")[0] or os.fspath(target)
+    return {name: f"{base}.{name}" for name in ("inputs", "targets")}
+
+
+def best_translations(
+    target: str | os.PathLike, settings: DecodeHParams, *, of_examples: bool = False
+) -> Iterator[str]:
+    """Yields the best translation of each sentence: no other beams, no scores, no alignments.
+
+    Args:
+        target: what `translate_file` has written as text.
+        settings: how.
+        of_examples: `translate_examples` has written it.
+    """
+    if of_examples:
+        for line in islice(raw.lines(target), 0, None, settings.top_beams):
+            yield line.rpartition("\t")[0] if settings.shows_scores else line
+        return
+    columns = settings.top_beams > 1 or settings.shows_scores or settings.return_alignments
+    for line in raw.lines(target):
+        yield line.partition("\t")[0] if columns else line
+
+
+def count_and_digest(path: str | os.PathLike, most: int = -1) -> tuple[int, str]:
+    """Returns how many lines a file has, and their SHA-256; reads it once while it stays as it is.
+
+    Args:
+        path: UTF-8 text, plain or `.gz`.
+        most: look at so many lines; -1: at all.
+
+    Raises:
+        UserError: if there is no line, or one is not UTF-8.
+    """
+    status = os.stat(path)
+    unchanged = status.st_ino, status.st_size, status.st_mtime_ns
+    return _count_and_digest(os.fspath(path), most, unchanged)
+
+
+@functools.lru_cache(maxsize=8)
+def _count_and_digest(path: str, most: int, unchanged: tuple[int, ...]) -> tuple[int, str]:
+    digest, count = hashlib.sha256(), 0
+    for line in islice(raw.lines(path), most if most >= 0 else None):
+        digest.update(line.encode() + b"\n")
+        count += 1
+    if not count and most:
+        raise UserError(f"Expected sentences in {path}. Received: an empty file.")
+    return count, digest.hexdigest()
+
+
+@contextlib.contextmanager
+def growing(
+    paths: Sequence[str | os.PathLike], job: dict[str, Any], window: int, report: Report
+) -> Iterator[tuple[int, Callable[[Sequence[str]], None]]]:
+    """Files that get their names when the block ends; if it is killed, the next call goes on.
+
+    Until then they have the names NAME.DIGEST.incomplete: only the same job finds them again, and
+    counts their lines. Where one of them is a pipe or a device, it begins anew.
+
+    Args:
+        paths: the files. Their folders are made where there are none.
+        job: all that decides what the files will hold, as JSON has it.
+        window: so many lines are made together; what is left of some is made again.
+        report: is told that another job's are removed.
+
+    Yields:
+        How many lines are done, whole windows, in each file; and what appends a text to each.
+    """
+    digest = hashlib.sha256(json.dumps(job, sort_keys=True).encode()).hexdigest()[:8]
+    whole = [resolve_links(path) for path in paths]
+    unfinished = [Path(f"{path}.{digest}{INCOMPLETE}") for path in whole]
+    with contextlib.ExitStack() as stack:
+        files: list[BinaryIO] = []
+
+        def append(texts: Sequence[str]) -> None:
+            for file, text in zip(files, texts, strict=True):
+                with naming(file.name):
+                    file.write(text.encode())
+                    file.flush()
+
+        if any(map(is_stream, paths)):
+            files += [stack.enter_context(writing(path, "wb")) for path in paths]
+            yield 0, append
+            return
+        for path, own in zip(whole, unfinished, strict=True):
+            if path.is_dir():  # found before the work is done
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
+            path.parent.mkdir(parents=True, exist_ok=True)
+            others = f"{glob.escape(path.name)}.{'[0-9a-f]' * len(digest)}{INCOMPLETE}"
+            for other in set(path.parent.glob(others)) - {own}:
+                report(f"{other} is not of this decoding. Beginning anew.")
+                other.unlink()
+        done = min(map(_lines_in, unfinished)) // window * window
+        for path in unfinished:
+            stack.enter_context(naming(path))  # on a full disk closing fails, too
+            files.append(stack.enter_context(open(path, "ab+")))
+            files[-1].seek(0)
+            files[-1].truncate(sum(map(len, islice(files[-1], done))))
+        try:
+            yield done, append
+        except BaseException:
+            for path in filter(lambda path: not path.stat().st_size, unfinished):
+                path.unlink()
+            raise
+    for path, name in zip(unfinished, whole, strict=True):
+        os.replace(path, name)
+
+
+def _lines_in(path: Path) -> int:
+    if not path.exists():
+        return 0
+    with open(path, "rb") as file:
+        return sum(line.endswith(b"\n") for line in file)
+
+
+def translate_file(
+    translator: "Translator",
+    source: str | os.PathLike,
+    target: str | os.PathLike,
+    json_file: str | os.PathLike | None = None,
+    report: Report = print,
+    *,
+    prefixes: str | os.PathLike | None = None,
+    as_json: bool = False,
+) -> int:
+    """Translates a file line by line.
+
+    Killed and called again, it goes on behind the last window that was finished and ends with the
+    same files. It begins anew under `t2t_exact`, where all lines are one window, and where trees
+    are read, whose repairs are counted.
+
+    Args:
+        translator: does the work.
+        source: UTF-8 text, plain or `.gz`, a sentence a line.
+        target: gets one line for each line of `source`; it appears when all is done.
+        json_file: gets, for each line, an object with every hypothesis and its exact scores.
+        report: receives messages, and at the end how many sentences in what time.
+        prefixes: a file with what each translation begins with, as many lines; an empty line leaves
+            it open.
+        as_json: `target` gets what `json_file` would get.
+
+    Returns:
+        The number of lines of the file.
+
+    Raises:
+        UserError: if the file is empty, or a line cannot be encoded.
+    """
+    import keras
+
+    from t2t_repro.decoding import translate
+
+    most = translator.settings.num_samples
+    total, digest = count_and_digest(source, most)
+    # All that decides what becomes of the lines.
+    job = {
+        "source": digest,
+        "prefixes": prefixes and count_and_digest(prefixes, most)[1],
+        "json_file": json_file is not None,
+        "as_json": as_json,
+        "weights": translator.engine.fingerprint,
+        "version": __version__,
+        "backend": keras.backend.backend(),
+        # What is in no other job: it is made in one go.
+        "only": os.urandom(8).hex() if translator.t2t_exact or translator.reader else "",
+        **dataclasses.asdict(translator.settings),
+    }
+    paths = [target, json_file] if json_file else [target]
+    with growing(paths, job, translate.WINDOW, report) as (done, append):
+        if done:
+            report(f"Going on behind line {done:,} of {total:,}")
+        lines = islice(raw.lines(source), done, total)
+        begun: Iterable[str] = repeat("", total - done)
+        if prefixes is not None:
+            begun = islice(raw.lines(prefixes), done, total)
+        with progress.report("", total, "sentences", done=done, say=report) as advance:
+            windows = translator.translate_windows(
+                zip(lines, begun, strict=True), advance, done, prefixes is not None
+            )
+            for window, results in windows:
+                text = "".join(translator.format(beams) + "\n" for beams in results)
+                details = "".join(map(_as_json, window, results))
+                append([details if as_json else text] + [details] * (json_file is not None))
+    return total
+
+
+def translate_examples(
+    translator: "Translator",
+    examples: Iterable[dict[str, list[int]]],
+    target: str | os.PathLike,
+    report: Report = print,
+) -> int:
+    """Decodes the examples of a dataset; writes outputs, inputs and targets side by side.
+
+    As tensor2tensor, the inputs and targets take the name of `target` with its last part replaced;
+    with return_beams each hypothesis is a line of its own.
+
+    Args:
+        translator: does the work.
+        examples: {"inputs": ids, "targets": ids}, each ending with 1.
+        target: the file of the outputs.
+        report: receives messages, and at the end how many sentences in what time.
+
+    Returns:
+        The number of examples.
+    """
+    from t2t_repro.decoding.translate import one_line
+
+    most, shows_scores = translator.settings.num_samples, translator.settings.shows_scores
+    examples = list(islice(examples, most if most >= 0 else None))
+    sentences = [
+        translator.cut(list(example["inputs"]), f"Example {number}")
+        for number, example in enumerate(examples, start=1)
+    ]
+    with progress.report("", len(examples), "sentences", say=report) as advance:
+        results = translator.translate_ids(sentences, advance)
+    with contextlib.ExitStack() as stack:
+        outputs = stack.enter_context(writing(target))
+        beside = {name: stack.enter_context(writing(path)) for name, path in sides(target).items()}
+        for example, hypotheses in zip(examples, results, strict=True):
+            for hypothesis in translator.n_best(hypotheses):
+                score = f"\t{hypothesis.score:.2f}" if shows_scores else ""
+                outputs.write(one_line(hypothesis.text) + score + "\n")
+                for name, file in beside.items():
+                    ids = [i for i in example[name] if i != EOS_ID]
+                    file.write(one_line(translator.encoders[name].decode(ids)) + "\n")
+    return len(examples)
+
+
+def _as_json(line: str, hypotheses: "list[Hypothesis]") -> str:
+    real = [h.as_dict() for h in hypotheses if h.score > FILLER]
+    return json.dumps({"source": line, "hypotheses": real}, ensure_ascii=False) + "\n"
