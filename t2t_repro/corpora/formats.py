@@ -197,7 +197,7 @@ def _texts_of(entry: Any, sides: Sides) -> list[str]:
     inner = entry.get("translation") if isinstance(entry, dict) else None
     for names in _names(sides):
         for place in (entry, inner if names == sides.languages else None):
-            texts = [place.get(name) for name in names] if isinstance(place, dict) else []
+            texts: list[Any] = [place.get(n) for n in names] if isinstance(place, dict) else []
             if texts and all(isinstance(text, str) for text in texts):
                 return texts
     return []

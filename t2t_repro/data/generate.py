@@ -229,9 +229,11 @@ def samples_of(
 ) -> Iterable[Sample]:
     """Returns the samples of a split, texts or ids, without those that are to be left out; `most`
     at most, 0: all."""
-    encoded = is_encoded_by_sample(problem)
-    samples = problem.kept_samples if encoded else problem.generate_encoded_samples
-    return itertools.islice(samples(data_dir, tmp_dir, split), most or None)
+    if is_encoded_by_sample(problem):
+        samples = problem.kept_samples(data_dir, tmp_dir, split)
+    else:
+        samples = problem.generate_encoded_samples(data_dir, tmp_dir, split)
+    return itertools.islice(samples, most or None)
 
 
 def batched(items: Iterable, size: int) -> Iterator[list]:

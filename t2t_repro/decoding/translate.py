@@ -243,9 +243,9 @@ class Translator:
             for source, h in zip(sources, found, strict=True)
         ]
         if settings.return_token_scores:
-            rows = [row.astype(float).round(6) for row in self.engine.token_log_probs(pairs)]
             found = [
-                h._replace(token_scores=row.tolist()) for h, row in zip(found, rows, strict=True)
+                h._replace(token_scores=row.astype(float).round(6).tolist())
+                for h, row in zip(found, self.engine.token_log_probs(pairs), strict=True)
             ]
         if settings.return_alignments:
             links = self.engine.align(pairs, None if settings.identity_output else self.encoders)

@@ -226,7 +226,8 @@ def _under_jax(model: GuardedModel, devices: Devices, ahead: "CompilePool | None
         for group, values in zip(variables, state, strict=True):
             for variable, value in zip(group, values, strict=True):
                 variable.assign(value)
-        return Made.of(*jax.device_get((loss, finite)), squares)  # the two at once
+        loss, finite = jax.device_get((loss, finite))  # the two at once
+        return Made.of(loss, finite, squares)
 
     return run
 

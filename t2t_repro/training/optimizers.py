@@ -110,7 +110,8 @@ class Optimizer(keras.optimizers.Optimizer):
 
     def get_config(self) -> dict[str, Any]:
         classes = type(self).__mro__[: type(self).__mro__.index(Optimizer) + 1]
-        names = [name for each in classes for name in inspect.signature(each.__init__).parameters]
+        makers: list[Any] = [each.__init__ for each in classes]  # type: ignore[misc]
+        names = [name for maker in makers for name in inspect.signature(maker).parameters]
         others = ("self", "learning_rate", "kwargs")
         own = {name: getattr(self, name) for name in names if name not in others}
         return super().get_config() | own
