@@ -1,51 +1,397 @@
-"""A kill or a full disk loses nothing: the same command ends with the same bytes."""
+"""Whatever operation on a file fails, or is a process's last: nothing is lost, no file is half.
 
+Each program works on something tiny (`JOBS`), and of the operations on its files one fails or ends
+it: see faulty_files.py. What then stands under a final name is whole, as the program wrote it or as
+it was before; and the same command again ends with the same bytes as a run without faults. The slow
+tests take some operations of each program; EVERY_FAULT=1 lets them take all, each in three ways.
+"""
+
+import dataclasses
+import hashlib
+import importlib
+import io
+import itertools
+import json
+import os
+import pathlib
+import random
 import re
+import shutil
+import sys
 
-import kill_programs
+import numpy as np
 import pytest
-import small_jobs
 
-pytestmark = pytest.mark.slow
-OLDER = {  # what lies under names that are about to be written
-    "decoder": {"out": "of another day\n", "out.jsonl": "{}\n"},
-    "translate_all": {"translations/text": "of another day\n"},
+from tests import untrained
+from tests.faulty_files import KILLED, Faults, Warm
+
+PROBLEM, TEXT = "algorithmic_reverse_binary40_test", "text2text_tmpdir"
+SMALL = "--hparams=num_hidden_layers=1,batch_size=256"
+SHORT = "--decode_hparams=beam_size=1,extra_length=2"
+LIGHT = (
+    *("tests.test_faults", "pydantic.dataclasses", "t2t_repro.registry:list_problems"),
+    *("t2t_repro.bin.datagen", "t2t_repro.data.generate", "t2t_repro.bin.avg_all"),
+    *("t2t_repro.training.checkpoints", "t2t_repro.data.corpus_check"),
+)
+WAYS = ("exit", "full", "broken")
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """A program and its flags.
+
+    Attributes:
+        flags: {of} is the folder that the fixtures fill, {to} the one to be filled.
+        most: how many operations fail in the slow tests.
+        older: the folder in {of} of what lies under {to} before; "": nothing.
+        first: one more flag where an operation fails; if it fails early, all stays as it was.
+        once: a refusal by exit code 2 is right where all is made.
+        limits: whether a limit to a file's bytes is tried, for what TensorFlow writes.
+    """
+
+    flags: str
+    most: int
+    older: str = ""
+    first: str = ""
+    once: bool = False
+    limits: bool = False
+
+
+JOBS = {
+    "avg_all": Job("--model_dir={of}/plain --output_dir={to}/average --n=2", 200),
+    "datagen": Job(
+        f"--problem={TEXT} --data_dir={{to}}/data --tmp_dir={{of}}/raw --num_shards=5 "
+        "--num_concurrent_processes=1 --nocheck_data",
+        60,
+    ),
+    "bleu": Job(
+        "--translation={of}/short --reference={of}/short --json_file={to}/bleu.json",
+        99,
+        older="files",
+    ),
+    "datagen again": Job(
+        f"--problem={TEXT} --data_dir={{to}} --tmp_dir={{of}}/raw --num_shards=5 "
+        "--num_concurrent_processes=1 --nocheck_data",
+        40,
+        older="data",
+        first="--overwrite",
+    ),
+    "compare": Job("{to}", 60),
+    "growing": Job("{to}", 200),
+    "stages": Job("{of} {to}", 200),
+    "trainer": Job(
+        f"--problem={PROBLEM} --hparams_set=transformer_test {SMALL} --data_dir={{of}}/data "
+        "--output_dir={to}/run --train_steps=4 --local_eval_frequency=2 --eval_steps=1 "
+        "--log_step_count_steps=1 --keep_checkpoint_max=1 --keep_best=1",
+        6,
+    ),
+    "decoder": Job(
+        "--output_dir={of}/run --decode_from_file={of}/source --decode_to_file={to}/out "
+        "--decode_json_file={to}/out.jsonl --decode_hparams=beam_size=2,extra_length=2",
+        8,
+        older="files",
+    ),
+    "checkpoint import": Job(
+        "--checkpoint={of}/t2t --data_dir={of}/data --output_dir={to}/run", 20, once=True
+    ),
+    "checkpoint export": Job(
+        "--output_dir={of}/run --t2t_dir={to}/t2t", 20, once=True, limits=True
+    ),
+    "exporter": Job("--output_dir={of}/text --export_dir={to}/export", 2, once=True, limits=True),
+    "exporter --format=ctranslate2": Job(
+        "--output_dir={of}/text --export_dir={to}/export", 6, once=True
+    ),
+    "translate_all": Job(
+        "--model_dir={of}/run --source={of}/short --reference={of}/short "
+        f"--translations_dir={{to}}/translations {SHORT}",
+        8,
+        older="files",
+    ),
+    "visualize": Job(
+        "--output_dir={of}/run --source=0_1 --target=1_0 --visualization_dir={to}/pictures", 6
+    ),
 }
+# What differs from one time to the next: files, and fields of JSON.
+OTHER_FILES = (
+    "events.out",
+    ".log",
+    ".lock",
+    ".png",
+    "fingerprint.pb",
+    "variables.data",
+    "plan.json",
+)
+# What says how far a program came, and so is neither as before nor as at the end.
+PROGRESS = (".json", ".jsonl", "results.csv", "report.md", "report.html")
+CLOCKS = {"time", "seconds", "tokens_per_second", "created", "started", "date", "commands"}
+
+
+def work(program, flags):
+    """Does one of `JOBS` in this process, which does nothing else, in less time."""
+    if program in OWN:
+        try:
+            return OWN[program](*map(pathlib.Path, flags))
+        except OSError as error:
+            print(f"{program}: error: {error}")
+            sys.exit(2)
+    if program == "trainer":
+        import tensorflow as tf
+
+        tf.config.run_functions_eagerly(True)  # or it would trace for seconds
+    if program == "decoder":
+        from t2t_repro.decoding import translate
+
+        translate.WINDOW = 8  # lines after which it keeps what is done
+    if program.startswith("datagen"):
+        from t2t_repro.data import generate
+
+        generate.SAMPLES = 30
+    begin(program, flags)
+
+
+def begin(program, flags):
+    """Runs a program in this process."""
+    name, *action = program.removesuffix(" again").split()
+    sys.argv = [f"t2t-{name}", *action, *flags]
+    importlib.import_module(f"t2t_repro.bin.{name}").console()
+
+
+def grow(to):
+    """Writes two files as decoding does, four pieces of three lines, and goes on where it was."""
+    from t2t_repro.decoding.decode_files import growing
+
+    with growing([to / "a", to / "b"], {"job": 5}, 3, lambda line: None) as (done, append):
+        for piece in range(done // 3, 4):
+            append([f"{piece}\u00fc\n" * 3, f"b{piece}\n" * 3])
+
+
+def stage(of, to):
+    """Does two stages, of two files and of one."""
+    from t2t_repro import files, stages
+
+    def add(outputs, before):
+        text = "".join(path.read_text() for path in before)
+        for path in outputs:
+            files.write_text_atomic(path, text + path.name)
+        return len(text)
+
+    before = [of / "short"]
+    with stages.begin(to / "record.json", {"input": before[0]}, before, print) as doing:
+        for name, parts in {"one": "ab", "two": "c"}.items():
+            made = [to / f"{name}.{part}" for part in parts]
+            stage = stages.Stage(name=name, says=name, outputs=made)
+            doing.run(stage, lambda made=made, before=before: add(made, before))
+            before = made
+
+
+def compare(to):
+    """t2t-compare on runs that are not trained, but leave what a training does."""
+    from t2t_repro import process
+    from t2t_repro.run_directory import RunDirectory
+    from t2t_repro.study import runs
+    from t2t_repro.training import checkpoints
+
+    def train(command, says):
+        flags = dict(flag.removeprefix("--").partition("=")[::2] for flag in command[1:])
+        run = RunDirectory(flags["output_dir"])
+        if not run.read_metrics():
+            untrained.begun(run.path, flags["hparams_set"], flags["problem"])
+        for step in (1, 2, 3):
+            if step not in [row["step"] for row in run.read_metrics()]:
+                row = {"kind": "train", "step": step, "loss": 3.0, "tokens_per_second": 9.0}
+                run.append_metrics(row)
+            arrays = {checkpoints.WEIGHTS: {"kernel": np.full((2, 3), step, "float32")}}
+            checkpoints.write(run.checkpoints_dir, arrays, checkpoints.State(step=step))
+
+    def measure(function, path, sentences, ended):
+        saved = [each.name for each in checkpoints.list_checkpoints(path)]
+        found = dict.fromkeys(("unigram_loss", "dev_loss", "accuracy", "initial_loss"), 2.0)
+        found |= dict.fromkeys(("hypotheses", "references"))
+        return found | {"parameters": len(saved), "gradients": {}, "activations": {}}
+
+    runs.run_program, process.call = train, measure
+    flags = "--hparams_set=transformer_test --depths=1 --warmup=2 --train_steps=3 --seeds=1"
+    begin("compare", [f"--problem={PROBLEM}", f"--output_dir={to}", "--data_dir=x", *flags.split()])
+
+
+OWN = {"growing": grow, "stages": stage, "compare": compare}
+
+
+def call(warm, program, of, to, more="", **faults):
+    """Runs one of `JOBS`, with its faults under `to`."""
+    to.mkdir(parents=True, exist_ok=True)
+    flags = [flag.format(of=of, to=to) for flag in f"{JOBS[program].flags} {more}".split()]
+    return warm.run("tests.test_faults:work", [program, flags], Faults(folder=str(to), **faults))
 
 
 @pytest.fixture(scope="module")
-def prepared(tmp_path_factory):
-    """What the programs of `small_jobs` read."""
-    folder = tmp_path_factory.mktemp("prepared")
-    small_jobs.prepare(folder)
+def of(tmp_path_factory, warm):
+    """What the programs read that needs no TensorFlow: texts, and a run of three checkpoints."""
+    from t2t_repro.training import checkpoints
+
+    folder, rng = tmp_path_factory.mktemp("prepared"), random.Random(5)
+    lines = [" ".join(rng.choices("01", k=rng.randint(1, 9))) + "\n" for _ in range(24)]
+    (folder / "source").write_text("".join(lines))
+    (folder / "short").write_text("".join(lines[:3]))
+    (folder / "raw").mkdir()
+    words = [f"w{number}" for number in range(40)]
+    for split, many in (("train", 120), ("eval", 20)):
+        for side in ("inputs", "targets"):
+            text = "".join(" ".join(rng.choices(words, k=4)) + "\n" for _ in range(many))
+            (folder / "raw" / f"{side}.{split}.txt").write_text(text)
+    run = untrained.begun(folder / "plain", "transformer_test", PROBLEM)
+    for step in (2, 4, 6):
+        arrays = {checkpoints.WEIGHTS: {"kernel": np.full((2, 3), step, "float32")}}
+        checkpoints.write(run.checkpoints_dir, arrays, checkpoints.State(step=step))
+    files = folder / "older" / "files"
+    (files / "translations").mkdir(parents=True)
+    for name in ("out", "out.jsonl", "bleu.json", "translations/text"):
+        (files / name).write_text("{}\n")
+    older = folder / "older" / "data"
+    ended = call(warm, "datagen again", folder, older, "--random_seed=5")
+    assert ended.code == 0, ended.said
     return folder
 
 
-@pytest.mark.parametrize("program", kill_programs.PROGRAMS)
-def test_killed_at_random(prepared, tmp_path, program):
-    found = kill_programs.measure(prepared, tmp_path, program, kills=4, seed=11)
-    assert found["kills"] == 4 and found["ends"] > 0 and found["files"] > 1
-    assert found["files_that_differ"] == []
+@pytest.fixture(scope="module")
+def warm():
+    """Forks of a process without TensorFlow."""
+    with Warm(*LIGHT) as made:
+        yield made
 
 
-@pytest.mark.parametrize("program", small_jobs.JOBS)
-def test_a_file_for_which_there_is_no_room(prepared, tmp_path, program):
-    straight, to = tmp_path / "straight", tmp_path / "to"
-    process = small_jobs.start(program, prepared, straight, tmp_path / "log0")
-    assert process.wait(300) == 0, process.said()
-    largest = max(path.stat().st_size for path in straight.rglob("*") if path.is_file())
-    for name, text in OLDER.get(program, {}).items():
-        (to / name).parent.mkdir(parents=True, exist_ok=True)
-        (to / name).write_text(text)
-    failing = small_jobs.start(program, prepared, to, tmp_path / "log1", largest // 2)
-    assert failing.wait(300) == 2, failing.said()
-    said = failing.said()
-    assert len(re.findall(r"^\S+: error: ", said, re.M)) == 1, said  # TensorFlow logs some
-    assert "Traceback" not in said
-    for name, text in OLDER.get(program, {}).items():
-        assert (to / name).read_text() == text
-    again = small_jobs.start(program, prepared, to, tmp_path / "log2")
-    assert again.wait(300) == 0, again.said()
-    end = small_jobs.contents(straight)
-    assert {name: digest for name, digest in small_jobs.contents(to).items() if name in end} == end
-    assert not [path for path in to.rglob("*") if "incomplete" in path.name]
+@pytest.fixture(scope="module")
+def trained(of, warm_tensorflow):
+    """A run, one of text, and one of tensor2tensor's."""
+    common = f"--hparams_set=transformer_test {SMALL} --generate_data --eval_steps=1".split()
+    common += [f"--data_dir={of / 'data'}", f"--tmp_dir={of / 'raw'}", "--local_eval_frequency=1"]
+    run = [f"--problem={PROBLEM}", f"--output_dir={of / 'run'}", "--train_steps=2"]
+    text = [f"--problem={TEXT}", f"--output_dir={of / 'text'}", "--train_steps=1"]
+    text += ["--schedule=train"]
+    for program, flags in (
+        ("trainer", run + common),
+        ("trainer", text + common),
+        ("checkpoint export", [f"--output_dir={of / 'run'}", f"--t2t_dir={of / 't2t'}"]),
+    ):
+        ended = warm_tensorflow.run("tests.test_faults:begin", [program, flags], Faults("/nowhere"))
+        assert ended.code == 0, ended.said
+    return of
+
+
+@pytest.fixture(scope="module")
+def warm_tensorflow():
+    """Forks of a process with TensorFlow."""
+    heavy = ("matplotlib.pyplot", "t2t_repro.study.report", "t2t_repro.study.runs")
+    heavy += ("tensorflow", "keras", "t2t_repro.training.trainer", "t2t_repro.decoding.translate")
+    with Warm(*LIGHT, *heavy) as made:
+        yield made
+
+
+def contents(folder):
+    """Returns {file: its digest}, without what is another in each run: times, paths, logs.
+
+    A file that cannot be read to its end raises.
+    """
+    found = {}
+    for path in sorted(folder.rglob("*")):
+        name = str(path.relative_to(folder))
+        unfinished = "incomplete" in name
+        if path.is_file() and not unfinished and not any(part in name for part in OTHER_FILES):
+            found[name] = digest(path, folder)
+    return found
+
+
+def digest(path, folder):
+    content = path.read_bytes()
+    if path.suffix == ".npz":
+        with np.load(io.BytesIO(content)) as arrays:
+            content = b"".join(name.encode() + arrays[name].tobytes() for name in arrays.files)
+    elif path.name == "variables.index":  # the names are another in each export
+        content = variables(path.with_suffix(""))
+    elif path.suffix in (".json", ".jsonl"):
+        rows = content.splitlines() if path.suffix == ".jsonl" else [content]
+        content = json.dumps([timeless(json.loads(row)) for row in rows]).encode()
+    return hashlib.sha256(content.replace(os.fsencode(folder), b"TO")).hexdigest()
+
+
+def variables(prefix):
+    import tensorflow as tf
+
+    reader = tf.train.load_checkpoint(str(prefix))
+    kinds = reader.get_variable_to_dtype_map()  # the others are seeds and the graph of objects
+    return b"".join(sorted(reader.get_tensor(n).tobytes() for n in kinds if kinds[n].is_floating))
+
+
+def timeless(value):
+    if isinstance(value, dict):
+        return {name: timeless(value[name]) for name in value if name not in CLOCKS}
+    return [timeless(part) for part in value] if isinstance(value, list) else value
+
+
+class Trial:
+    """A program's end without faults, and what faults did to it instead."""
+
+    def __init__(self, warm, program, of, folder):
+        self._warm, self._program, self._of, self._to = warm, program, of, folder / "to"
+        self._job = JOBS[program]
+        ended = call(warm, program, of, folder / "straight")
+        assert ended.code == 0, ended.said
+        self.operations, self.straight = ended.operations, contents(folder / "straight")
+        files = (path for path in (folder / "straight").rglob("*") if path.is_file())
+        self.largest = max(path.stat().st_size for path in files)
+
+    def fail(self, **faults):
+        """Lets operations fail; then gives the same command again."""
+        shutil.rmtree(self._to, ignore_errors=True)
+        if self._job.older:
+            shutil.copytree(self._of / "older" / self._job.older, self._to)
+        before = contents(self._to) if self._to.exists() else {}
+        ended = self._run(self._job.first, **faults)
+        left = contents(self._to)  # no file is half
+        if ended.code == 0:  # it could do without
+            assert left == before | self.straight, faults
+        elif ended.code != KILLED:
+            assert ended.code == 2 and "Traceback" not in ended.said, (faults, ended.said)
+            assert len(re.findall(r"^\S+: error: ", ended.said, re.M)) == 1, (faults, ended.said)
+        for name in left.keys() & (before | self.straight).keys():
+            if not name.endswith(PROGRESS):
+                assert left[name] in (before.get(name), self.straight.get(name)), (faults, name)
+        again = self._run()
+        refused = again.code == 2 and self._job.once and left == self.straight
+        assert again.code == 0 or refused, (faults, again.said)
+        ends = [before | self.straight, *[before] * bool(self._job.first)]
+        assert contents(self._to) in ends, (faults, ended.said, again.said)
+        assert not [path for path in self._to.rglob("*") if "incomplete" in path.name], faults
+
+    def _run(self, more="", **faults):
+        return call(self._warm, self._program, self._of, self._to, more, **faults)
+
+
+def some(operations, most):
+    """Returns numbers of operations that fail, and how: {number: way}, or all of them."""
+    if os.environ.get("EVERY_FAULT"):
+        return list(itertools.product(range(1, operations + 1), WAYS))
+    numbers = sorted({round(n) for n in np.linspace(1, operations, min(most, operations))})
+    return [(number, WAYS[i % len(WAYS)]) for i, number in enumerate(numbers)]
+
+
+@pytest.mark.parametrize(
+    "program, most",
+    [("avg_all", 4), ("datagen", 4), ("datagen again", 4), ("growing", 12), ("stages", 8)],
+)
+def test_some_operations_fail(warm, of, tmp_path, program, most):
+    trial = Trial(warm, program, of, tmp_path)
+    for number, how in some(trial.operations, most):
+        trial.fail(at=[number], how=how)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("program", JOBS)
+def test_an_operation_fails(warm_tensorflow, trained, tmp_path, program):
+    trial = Trial(warm_tensorflow, program, trained, tmp_path)
+    failing = some(trial.operations, JOBS[program].most)
+    print(program, trial.operations, "operations, failing:", len(failing))
+    for number, how in failing:
+        trial.fail(at=[number], how=how)
+    if JOBS[program].limits:
+        trial.fail(limit=trial.largest // 2)

@@ -2,7 +2,6 @@
 
 import json
 import math
-import shutil
 import time
 from collections.abc import Callable
 
@@ -24,12 +23,17 @@ def run(study: Study, report: Callable[[Results], object]) -> Results:
     Raises:
         UserError: if a run fails; the same command tries it again.
     """
+    from t2t_repro.training import checkpoints
+
     cells = study.cells()
     todo = [cell for cell in cells if results.load_cell(study, cell) is None]
     print(f"{len(cells) - len(todo)} of {len(cells)} runs are finished.", flush=True)
+    for cell in (cell for cell in cells if cell not in todo):  # a kill may have come before it
+        checkpoints.prune(study.run_of(cell).checkpoints_dir, 1, cell.variant.hparams.train_steps)
     began = time.monotonic()
     for done, cell in enumerate(todo, 1):
         _make(study, cell)
+        checkpoints.prune(study.run_of(cell).checkpoints_dir, 1, cell.variant.hparams.train_steps)
         left = duration((time.monotonic() - began) * (len(todo) - done) / done)
         if found := results.load_cell(study, cell):
             ended = f"dev loss {found.dev_loss or math.nan:.3f}, {found.status}"
@@ -84,6 +88,3 @@ def _make(study: Study, cell: Cell) -> None:
             Stage(name=MEASUREMENT, says=f"Measuring {cell}"),
             lambda: process.call(measure, str(run.path), study.bleu_sentences, ended),
         )
-    saved = run.checkpoints_dir.glob("ckpt-*")
-    for checkpoint in sorted(saved, key=lambda path: int(path.name[5:]))[:-1]:
-        shutil.rmtree(checkpoint)

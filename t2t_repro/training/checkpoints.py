@@ -202,8 +202,7 @@ def _write(
 ) -> pathlib.Path:
     """Makes `folder/ckpt-STEP` of the files that `fill` puts into a folder, atomically."""
     folder.mkdir(parents=True, exist_ok=True)
-    for leftover in folder.glob(f"{_INCOMPLETE}*"):
-        shutil.rmtree(leftover, ignore_errors=True)
+    _remove_leftovers(folder)
     temporary = folder / f"{_INCOMPLETE}{state.step}"
     temporary.mkdir()
     try:
@@ -229,6 +228,12 @@ def _write(
     return final
 
 
+def _remove_leftovers(folder: pathlib.Path) -> None:
+    """Removes what a kill left while a checkpoint was written or deleted."""
+    for leftover in folder.glob(f"{_INCOMPLETE}*"):
+        shutil.rmtree(leftover, ignore_errors=True)
+
+
 def delete(path: pathlib.Path) -> None:
     """Removes a checkpoint so that a kill leaves no half of one under its name."""
     hidden = path.with_name(f"{_INCOMPLETE}old-{path.name}")
@@ -248,10 +253,10 @@ def prune(folder: pathlib.Path, keep_max: int, step: int) -> None:
             return bool(read_state(path).extra.get(PERMANENT))
         return False
 
-    until_now = [path for path in list_checkpoints(folder) if step_of(path) <= step]
-    if keep_max and len(until_now) > keep_max:
-        for old in [path for path in until_now if not is_permanent(path)][:-keep_max]:
-            delete(old)
+    _remove_leftovers(folder)
+    listed = list_checkpoints(folder) if keep_max else []
+    for old in [p for p in listed if step_of(p) <= step and not is_permanent(p)][:-keep_max]:
+        delete(old)
 
 
 def read_arrays(file: pathlib.Path) -> dict[str, np.ndarray]:

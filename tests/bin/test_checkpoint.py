@@ -10,7 +10,6 @@ import pytest
 from t2t_repro import registry
 from t2t_repro.bin import checkpoint, trainer
 from t2t_repro.errors import UserError
-from t2t_repro.files import write_text_atomic
 from t2t_repro.interop import t2t_checkpoint, t2t_runs, tensor2tensor
 from t2t_repro.interop.t2t_checkpoint import Checkpoint
 from t2t_repro.interop.t2t_runs import export_checkpoint as export_it
@@ -273,27 +272,6 @@ def test_what_tensor2tensor_left_is_not_replaced(t2t_run, tmp_path):
     with pytest.raises(UserError, match=t2t.VOCABULARY):
         export_it(run, tmp_path / "data")
     assert (tmp_path / "data" / t2t.VOCABULARY).read_text() == "another"
-
-
-def test_killed_on_the_way_it_is_written_again(t2t_run, tmp_path, monkeypatch):
-    import_it(t2t_run("base_v1").write(), tmp_path / "run")
-    run = trained_run(tmp_path / "run")
-    whole = contents(export_it(run, tmp_path / "whole").parent)
-    for number in range(3):
-        with monkeypatch.context() as patch:
-            left = [number]
-
-            def stop(*arguments, left=left, **options):
-                left[0] -= 1
-                if left[0] < 0:
-                    raise KeyboardInterrupt
-                return write_text_atomic(*arguments, **options)
-
-            for module in (t2t_runs, t2t_checkpoint):
-                patch.setattr(module, "write_text_atomic", stop)
-            with pytest.raises(KeyboardInterrupt):
-                export_it(run, tmp_path / "back")
-    assert contents(export_it(run, tmp_path / "back").parent) == whole
 
 
 @pytest.mark.slow

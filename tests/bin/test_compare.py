@@ -1,22 +1,11 @@
-"""t2t-compare: its flags, and a kill in the middle."""
-
-import csv
-import os
-import signal
-import subprocess
-import sys
-import time
+"""t2t-compare: its flags. See tests/test_faults.py for kills."""
 
 import pytest
 from absl import flags as absl_flags
 
-from t2t_repro import registry, schema
 from t2t_repro.bin import compare
-from t2t_repro.data.generate import generate_data
-from t2t_repro.data.job import Job
 from t2t_repro.errors import UserError
-from t2t_repro.stages import Record
-from t2t_repro.study import compared, results
+from t2t_repro.study import compared
 from t2t_repro.study.study import Study
 from tests.study.studies import PROBLEM
 
@@ -75,40 +64,3 @@ def test_sets_are_compared_as_they_are(flags):
     assert study.settings == [(None, None)]
     # Batches of sets are of other sentences.
     assert study.flags == ("--eval_steps=0", "--t2t_usr_dir=/mine", "--yes")
-
-
-def table(output_dir):
-    rows = list(csv.DictReader((output_dir / "results.csv").open()))
-    return [{k: v for k, v in row.items() if k != "tokens_per_second"} for row in rows]
-
-
-@pytest.mark.slow
-def test_killed_in_the_middle_it_finishes_the_same_table(flags, tmp_path):
-    data_dir = tmp_path / "real"
-    generate_data(Job(registry.get_problem(PROBLEM), data_dir, tmp_path))
-    flags = [*flags, f"--data_dir={data_dir}", "--seeds=1", "--train_steps=200"]
-    command = [sys.executable, "-m", "t2t_repro.bin.compare", *flags]
-    command += ["--bleu_sentences=5"]
-    whole = tmp_path / "whole"
-    subprocess.run([*command, f"--output_dir={whole}"], check=True, timeout=900)
-    output_dir = tmp_path / "comparison"
-    study = study_of([*command[3:]])
-    second = study.run_of(study.cells()[1])
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-    until = time.monotonic() + 600
-    while not list(second.checkpoints_dir.glob("ckpt-?5")) and time.monotonic() < until:
-        time.sleep(0.02)
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
-    time.sleep(3)  # the cell's process notices
-    killed_at = [row["step"] for row in second.read_metrics()][-1]
-    assert killed_at < 200 and results.load_cell(study, study.cells()[1]) is None
-    subprocess.run(command, check=True, timeout=900)
-    assert len(second.config().commands) == 2
-    assert table(output_dir) == table(whole)
-    for cell in study.cells():
-        folder = study.run_of(cell).path.relative_to(output_dir)
-        files = [f / folder / results.RECORD_FILE for f in (output_dir, whole)]
-        ends = [schema.read(file, Record) for file in files]
-        one, other = (end.stages[results.MEASUREMENT].found for end in ends)
-        assert one == other

@@ -6,9 +6,6 @@ import json
 import operator
 import os
 import shutil
-import signal
-import subprocess
-import sys
 import tempfile
 
 import pytest
@@ -282,58 +279,6 @@ def test_drawn_samples_are_the_same_on_beam_and_every_file_is_written(small, tmp
     found = contents(tmp_path / "beam")
     assert found == contents(tmp_path / "plain")
     assert sum(not content for content in found.values()) == 6  # of 10 files
-
-
-# Kills itself when a function is called for the so-many-th time.
-DYING = """
-import os, signal, sys
-from t2t_repro import registry
-from t2t_repro.data import generate
-from t2t_repro.data.job import Job
-from t2t_repro.text import vocabulary_size
-
-where, count, raw, data, overwrite = sys.argv[1], int(sys.argv[2]), *sys.argv[3:]
-generate.SAMPLES = 7
-owner, _, name = where.rpartition(".")
-owner = eval(owner)
-function, calls = getattr(owner, name), []
-
-def dying(*args, **more):
-    calls.append(0)
-    if len(calls) == count:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return function(*args, **more)
-
-setattr(owner, name, dying)
-problem = registry.get_problem("text2text_tmpdir")
-generate.generate_data(Job(problem, data, raw, num_shards=5, overwrite=bool(overwrite)))
-"""
-
-
-@pytest.mark.parametrize(
-    ("where", "count", "files", "overwrite"),
-    [
-        ("vocabulary_size.os.replace", 1, 0, ""),
-        ("generate.MakeFrames.__call__", 6, 0, ""),
-        ("generate.finish_file", 3, 2, ""),
-        ("generate._write_summary", 2, 5, ""),  # all training files have their names
-        ("generate.MakeFrames.__call__", 14, 5, ""),  # in the dev split
-        ("generate._write_summary", 4, 6, ""),
-        ("generate.MakeFrames.__call__", 14, 5, "overwrite"),  # none of the old text
-    ],
-)
-def test_after_a_kill_the_same_command_ends_with_the_same_files(
-    raw, tmp_path, where, count, files, overwrite
-):
-    make(raw, "whole")
-    if overwrite:
-        make(raw, "data", seed=5)
-    data = tmp_path / "data"
-    command = [sys.executable, "-c", DYING, where, str(count), raw, data, overwrite]
-    assert subprocess.run(command).returncode == -signal.SIGKILL
-    assert len([path for path in data.glob("*-of-*") if path.suffix == ""]) == files
-    make(raw, "data")
-    assert contents(data) == contents(tmp_path / "whole")
 
 
 def test_a_full_disk_is_named_and_leaves_no_unfinished_file(raw, tmp_path, monkeypatch):

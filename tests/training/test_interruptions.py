@@ -1,6 +1,5 @@
-"""What ends a run before its time, and what it leaves out: signals, bad steps, full disks."""
+"""What ends a run before its time, and what it leaves out: signals and bad steps."""
 
-import errno
 import io
 import itertools
 import json
@@ -163,27 +162,6 @@ def test_a_step_that_is_not_finite_is_left_out_and_resume_stays_exact(
     assert all(np.isfinite(value).all() for value in ends[0].values())
     for name, value in ends[0].items():
         np.testing.assert_array_equal(value, ends[1][name], name)
-
-
-def test_a_full_disk_ends_the_run_and_leaves_the_earlier_checkpoints(
-    run, make_model, make_batches, monkeypatch, train
-):
-    write = checkpoints.write
-
-    def full(folder, arrays, state):
-        if state.step > 2:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
-        return write(folder, arrays, state)
-
-    monkeypatch.setattr(checkpoints, "write", full)
-    with pytest.raises(OSError):
-        Trainer(
-            make_model(), make_batches().skip, run, Plan(train_steps=50, local_eval_frequency=2)
-        ).train()
-    assert [path.name for path in checkpoints.list_checkpoints(run.path)] == ["ckpt-2"]
-    monkeypatch.undo()
-    state, _, said = train(make_model(), make_batches(), run, train_steps=6)
-    assert state.step == 6 and "ckpt-2 (step 2)" in said
 
 
 def test_it_stops_early_keeps_the_best_and_does_not_begin_again(run, make_model, make_batches):
