@@ -6,8 +6,9 @@
 `Ended.operations` of a run without faults says how many there are to fail. Counted are, in the
 forked process and, each by itself, in those that it starts: open for writing, write, truncate,
 fsync, replace, rename, link, mkdir, unlink, rmdir. A write counts where Python's buffers hand it to
-the system, and leaves the first half of its bytes when it fails. What TensorFlow and other
-libraries write in C++ is not seen; there `limit`, the most bytes of a file, is a full disk.
+the system, and leaves the first half of its bytes when it fails; as the system does, it tells of
+that at the next write. What TensorFlow and other libraries write in C++ is not seen; there `limit`,
+the most bytes of a file, is a full disk.
 """
 
 import contextlib
@@ -78,16 +79,21 @@ class Counter:
 
     def operation(self) -> None:
         """Counts one, and raises or ends the process if it is to fail."""
+        if self.counts_to_fail():
+            self.fail()
+
+    def counts_to_fail(self) -> bool:
+        """Counts one; returns whether it is to fail."""
         self.count += 1
-        if self.count in self._faults.at and self._is_first():
-            if self._faults.how == "exit":
-                os._exit(KILLED)
+        return self.count in self._faults.at and self._is_first()
+
+    def fail(self, *, later: bool = False) -> None:
+        """Raises or ends the process; what only raises may do so later."""
+        if self._faults.how == "exit":
+            os._exit(KILLED)
+        if not later:
             number = ERRORS[self._faults.how]
             raise OSError(number, os.strerror(number))
-
-    def fails_next(self) -> bool:
-        """Returns whether the next operation is to fail."""
-        return self.count + 1 in self._faults.at
 
     def _is_first(self) -> bool:
         if not self._faults.once:
@@ -137,12 +143,19 @@ class Counter:
 
 
 class _Raw(io.FileIO):
+    short = False  # whether the last write wrote less than it should
+
     def write(self, data):
-        if self.counter.fails_next():
-            whole = memoryview(data).cast("B")
-            super().write(whole[: len(whole) // 2])
-        self.counter.operation()
-        return super().write(data)
+        if self.short:
+            self.short = False
+            self.counter.fail()
+        if not self.counter.counts_to_fail():
+            return super().write(data)
+        whole = memoryview(data).cast("B")
+        written = super().write(whole[: len(whole) // 2])
+        self.counter.fail(later=True)
+        self.short = True
+        return written
 
     def truncate(self, size=None):
         self.counter.operation()

@@ -377,7 +377,7 @@ def some(operations, most):
 
 @pytest.mark.parametrize(
     "program, most",
-    [("avg_all", 4), ("datagen", 4), ("datagen again", 4), ("growing", 12), ("stages", 8)],
+    [("avg_all", 6), ("datagen", 6), ("datagen again", 6), ("growing", 24), ("stages", 16)],
 )
 def test_some_operations_fail(warm, of, tmp_path, program, most):
     trial = Trial(warm, program, of, tmp_path)

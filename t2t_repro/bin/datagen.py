@@ -231,13 +231,14 @@ def run(job: "Job", machine: Any, parent: str | None) -> dict:
 
     `parent` is the run whose vocabulary they get, if any.
     """
-    from t2t_repro.data import overlap
     from t2t_repro.data.generate import generate_data
 
     say = functools.partial(print, file=sys.stderr)
     summary = generate_data(job, machine, track=progress.track, report=say)
     print_summary(summary)
     if parent:
+        from t2t_repro.data import overlap  # which loads TensorFlow
+
         of, new = trained_run(parent), (job.problem, job.data_dir)
         for warning in overlap.warnings(new, (of.problem, of.config.data_dir), parent):
             print(f"  warning: {warning}")
