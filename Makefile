@@ -22,6 +22,7 @@ lint: .venv/ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/python docs/check_words.py
 
 format: .venv/ready
 	$(BIN)/ruff check --fix .
