@@ -95,14 +95,21 @@ def writing_folder(path: str | os.PathLike) -> Iterator[pathlib.Path]:
     """
     path = resolve_links(path)
     check_new_folder(path)
-    unfinished = path.with_name(path.name + INCOMPLETE)
-    shutil.rmtree(unfinished, ignore_errors=True)  # what a kill left
-    unfinished.mkdir(parents=True)
-    try:
+    with scratch_folder(path) as unfinished:
         yield unfinished
         if path.is_dir():
             path.rmdir()
         os.rename(unfinished, path)
+
+
+@contextlib.contextmanager
+def scratch_folder(path: pathlib.Path) -> Iterator[pathlib.Path]:
+    """Yields a folder beside `path`, empty also after a kill; it is gone behind the block."""
+    unfinished = path.with_name(path.name + INCOMPLETE)
+    shutil.rmtree(unfinished, ignore_errors=True)
+    unfinished.mkdir(parents=True)
+    try:
+        yield unfinished
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
 

@@ -9,7 +9,6 @@ import itertools
 import os
 import pathlib
 import random
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 
 from t2t_repro import __version__, progress
@@ -18,7 +17,7 @@ from t2t_repro.corpora.cleaner_en_xx import Pair
 from t2t_repro.corpora.raw_record import Made, Names, RawFile, Record, Share, shown
 from t2t_repro.corpora.request import Corpus, RawText
 from t2t_repro.errors import UserError
-from t2t_repro.files import INCOMPLETE, naming, sha256
+from t2t_repro.files import naming, scratch_folder, sha256
 
 Say = Callable[[str], None]
 
@@ -59,8 +58,8 @@ def prepare(
             say(f"Keeping the raw text in {folder}, which was made of these files.")
             return
         say(f"Making the raw text in {folder} again: the flags or the files are others.")
-    with naming(folder), tempfile.TemporaryDirectory(suffix=INCOMPLETE, dir=folder) as unfinished:
-        work = _Work(pathlib.Path(unfinished), request, corpora, names, seed, say)
+    with naming(folder), scratch_folder(folder / "text") as unfinished:
+        work = _Work(unfinished, request, corpora, names, seed, say)
         shares, left_out, files = work.make()
         record = Record(__version__, asked, raw_files, shares, left_out, files)
         for name in own:

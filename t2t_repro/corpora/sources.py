@@ -10,7 +10,6 @@ import pathlib
 import posixpath
 import shutil
 import tarfile
-import tempfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Sequence
@@ -19,7 +18,7 @@ from typing import Any
 from t2t_repro import progress
 from t2t_repro.corpora import downloads
 from t2t_repro.errors import UserError
-from t2t_repro.files import INCOMPLETE, writing
+from t2t_repro.files import scratch_folder, writing
 from t2t_repro.text import raw
 
 ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz", ".zip")
@@ -171,9 +170,9 @@ def extract(
         UserError: if the archive is broken, or a wanted file would lie outside `folder`.
     """
     path, folder = pathlib.Path(path), pathlib.Path(folder)
-    with tempfile.TemporaryDirectory(suffix=INCOMPLETE, dir=folder) as unfinished:
+    with scratch_folder(folder / f"{path.name}.files") as unfinished:
         try:
-            (_unzip if path.suffix == ".zip" else _untar)(path, unfinished, wanted)
+            (_unzip if path.suffix == ".zip" else _untar)(path, str(unfinished), wanted)
         except (*_BROKEN, OSError) as error:
             if isinstance(error, OSError) and error.errno is not None:
                 raise
@@ -181,7 +180,7 @@ def extract(
                 f"Expected {path} to be a whole archive, whose files belong into one folder. "
                 f"Received: {error}. Delete it and try again."
             ) from error
-        files = [file for file in sorted(pathlib.Path(unfinished).rglob("*")) if file.is_file()]
+        files = [file for file in sorted(unfinished.rglob("*")) if file.is_file()]
         names = [file.relative_to(unfinished).as_posix() for file in files]
         for name, file in zip(names, files, strict=True):
             (folder / name).parent.mkdir(parents=True, exist_ok=True)

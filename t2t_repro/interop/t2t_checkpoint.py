@@ -7,13 +7,12 @@ names the newest. They hold arrays by name and nothing that could be code.
 import os
 import pathlib
 import re
-import shutil
 
 import numpy as np
 import tensorflow as tf
 
 from t2t_repro.errors import UserError
-from t2t_repro.files import INCOMPLETE, write_text_atomic
+from t2t_repro.files import scratch_folder, write_text_atomic
 
 STEP = "global_step"
 # What T2T keeps beside the model's weights: {name: what it is in a run that has just begun}.
@@ -132,10 +131,7 @@ def write(folder: pathlib.Path, step: int, arrays: dict[str, np.ndarray]) -> pat
     prefix = folder / f"model.ckpt-{step}"
     names = sorted(arrays)
     # TensorFlow begins at names drawn at random, which a kill would leave and no next try clears.
-    unfinished = folder / f"{prefix.name}{INCOMPLETE}"
-    shutil.rmtree(unfinished, ignore_errors=True)
-    unfinished.mkdir(parents=True)
-    try:
+    with scratch_folder(prefix) as unfinished:
         tf.raw_ops.SaveV2(
             prefix=os.fspath(unfinished / prefix.name),
             tensor_names=names,
@@ -144,8 +140,6 @@ def write(folder: pathlib.Path, step: int, arrays: dict[str, np.ndarray]) -> pat
         )
         for file in sorted(unfinished.iterdir()):  # .data before .index, which names it
             os.replace(file, folder / file.name)
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
     keys = ("model_checkpoint_path", "all_model_checkpoint_paths")
     lines = (f'{key}: "{prefix.name}"\n' for key in keys)
     write_text_atomic(folder / "checkpoint", "".join(lines))
