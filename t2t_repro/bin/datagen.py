@@ -188,9 +188,9 @@ def check_of(args: flags.FlagValues, problem: Problem) -> str:
 
     if args.drop_bad_pairs or args.keep_bad_pairs:
         return DROP if args.drop_bad_pairs else KEEP
-    return (
-        "" if args.check_data is False else check_unasked(problem) or KEEP * bool(args.check_data)
-    )
+    if args.check_data is False:
+        return ""
+    return check_unasked(problem) or (KEEP if args.check_data else "")
 
 
 def t2t_num_shards(problem: Problem) -> int:
