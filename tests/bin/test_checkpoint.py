@@ -36,7 +36,7 @@ def test_flags_that_are_missing(argv, named, refused):
     assert named in refused(checkpoint, *argv).err
 
 
-def test_a_folder_becomes_a_run(t2t_run, golden_case, tmp_path, capsys):
+def test_a_folder_becomes_a_run(t2t_run, golden_case, tmp_path):
     t2t = t2t_run("base_v1")
     (tmp_path / "my_problems").mkdir()
     (tmp_path / "my_problems" / "__init__.py").write_text("")
@@ -61,8 +61,7 @@ def test_a_folder_becomes_a_run(t2t_run, golden_case, tmp_path, capsys):
         np.testing.assert_array_equal(value, t2t.variables[name])
     logits = np.asarray(model(case.batch))
     np.testing.assert_allclose(logits, case["logits"], atol=2e-5)
-    out = capsys.readouterr().out
-    assert "Imported" in out and "optimizer state and all" in out
+    assert checkpoints.has_training_state(checkpoints.latest(run.checkpoints_dir))
 
 
 def test_further_checkpoints_join_the_run(t2t_run, tmp_path):
@@ -79,11 +78,10 @@ def test_further_checkpoints_join_the_run(t2t_run, tmp_path):
 @pytest.mark.parametrize(
     "step, slots, wanted", [(7, False, True), (0, True, True), (7, True, False)]
 )
-def test_without_optimizer_state(t2t_run, tmp_path, step, slots, wanted, capsys):
+def test_without_optimizer_state(t2t_run, tmp_path, step, slots, wanted):
     t2t = t2t_run("base_v1")
     written = import_it(t2t.write(step, slots=slots), tmp_path / "run", optimizer_state=wanted)
     assert not checkpoints.has_training_state(written)
-    assert "without optimizer state" in capsys.readouterr().out
 
 
 def test_of_an_unknown_optimizer_the_weights_alone_go_there_and_back(t2t_run, tmp_path, capsys):
