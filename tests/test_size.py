@@ -34,7 +34,7 @@ BUDGETS = {
     "t2t_repro/text": 1271,
     "t2t_repro/training": 2747,
     "t2t_repro/views": 900,
-    "tests": 22499,
+    "tests": 22511,
 }
 NO_CODE = {
     *(tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE),

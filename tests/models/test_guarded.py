@@ -81,6 +81,15 @@ def spoil() -> dict:
     return {"nan": bool(np.isnan(loss)), "same": same, "goes_on": bool(again > 0) and moved}
 
 
+def norms() -> float:
+    """Returns by how much the gradients' squared norms of float16, without its scale, differ."""
+    plain, squares = ",layer_prepostprocess_dropout=0,attention_dropout=0,relu_dropout=0", []
+    for more in ("", ",activation_dtype=float16"):
+        step = distribution.step_function(build(plain + more))
+        squares.append(np.sum(step(next(distribution.batches([*batches(1)])), True).squares))
+    return float(abs(squares[1] / squares[0] - 1))
+
+
 def on_replicas() -> dict:
     """Returns the losses of fit on one device and on two, and what a bad shard does to both."""
 
@@ -112,7 +121,11 @@ def on_replicas() -> dict:
 def main() -> None:
     """Prints what the tests look at, in a process of its own."""
     jax = keras.backend.backend() == "jax"
-    print(json.dumps({"plain": compare(), "spoiled": spoil()} if jax else on_replicas()))
+    print(
+        json.dumps(
+            {"plain": compare(), "spoiled": spoil(), "norms": norms()} if jax else on_replicas()
+        )
+    )
 
 
 def result_of(**environment: str) -> dict:
@@ -143,6 +156,10 @@ def test_fit_makes_the_steps_of_the_trainer(overrides, packed):
     assert result["same"] and result["fit"][0] != result["fit"][-1]
 
 
+def test_norms_are_those_without_the_scale_of_the_loss():
+    assert norms() < 0.05
+
+
 @pytest.mark.slow
 def test_a_batch_that_is_not_finite_changes_nothing_in_fit():
     assert spoil() == {"nan": True, "same": True, "goes_on": True}
@@ -152,7 +169,7 @@ def test_a_batch_that_is_not_finite_changes_nothing_in_fit():
 def test_under_jax():
     result = result_of(KERAS_BACKEND="jax", **FAST)
     assert result["plain"]["fit"] == pytest.approx(result["plain"]["trainer"], rel=1e-5)
-    assert result["plain"]["same"]
+    assert result["plain"]["same"] and result["norms"] < 0.05
     assert result["spoiled"] == {"nan": True, "same": True, "goes_on": True}
 
 
