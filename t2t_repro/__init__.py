@@ -9,7 +9,7 @@ needs them is used; `keras.saving.load_model` knows this package's classes all t
 import importlib
 from typing import TYPE_CHECKING
 
-from t2t_repro import imports
+from t2t_repro import imports, layers
 from t2t_repro.registry import get_hparams, get_problem
 
 if TYPE_CHECKING:
@@ -28,7 +28,19 @@ _HEAVY = {
     "load": "runs",
 }
 
-imports.register_classes()
+_SAVED = {  # where the classes are that a .keras file may name first
+    "layers": layers.__all__,
+    "models.bytenet": ["ByteNet"],
+    "models.lstm": [
+        *("LSTMSeq2seq", "LSTMSeq2seqBidirectionalEncoder"),
+        *("LSTMSeq2seqAttention", "LSTMSeq2seqAttentionBidirectionalEncoder"),
+    ],
+    "models.transformer": ["Transformer"],
+    "training.learning_rate": ["Schedule"],
+    "training.optimizers": ["Adafactor", "Adam"],
+}
+
+imports.register_classes(_SAVED)
 
 
 def __getattr__(name):

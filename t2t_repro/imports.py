@@ -1,11 +1,12 @@
 """What happens around the first import of TensorFlow and of Keras, whoever imports them.
 
-TensorFlow's libraries print while they are loaded, before TF_CPP_MIN_LOG_LEVEL is read: stderr goes
+TensorFlow's libraries print while they are loaded, whatever TF_CPP_MIN_LOG_LEVEL says: stderr goes
 through a filter for that time. Keras gets to know this package's classes by name, so that
 `keras.saving.load_model` works after `import t2t_repro`, which loads neither.
 """
 
 import contextlib
+import functools
 import importlib.util
 import logging
 import os
@@ -13,7 +14,8 @@ import pathlib
 import re
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+import types
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
@@ -27,56 +29,28 @@ _NOISE = re.compile(
     rb"|E\d{4} .*Unable to register cu(FFT|DNN|BLAS) factory"  # it is registered already
 )
 _NO_GPU = re.compile(rb"E\d{4} .*failed call to cuInit")  # an error only where there is one
-CLASSES = {
-    "layers.attention": "Attention CrossAttention RelativeSelfAttention SelfAttention "
-    "WeightlessAttention",
-    "layers.attention_score": "Additive AttentionScore DotProduct Multiplicative ScaledDotProduct",
-    "layers.blocks": "Block DecoderLayer EncoderLayer",
-    "layers.blockwise_attention": "BlockwiseCrossAttention BlockwiseSelfAttention InBlocks",
-    "layers.dilated_convolution": "ConvolutionBlock DilatedConvolution ResidualConvolutions",
-    "layers.embedding": "LearnedPositions NoPositions SinusoidalPositions SymbolEmbedding "
-    "TargetSpaceEmbedding TokenAndPositionEmbedding",
-    "layers.feed_forward": "Dense FeedForward",
-    "layers.layer": "ByParts Dropout",
-    "layers.local_attention": "LocalSelfAttention",
-    "layers.lstm": "AttentionLSTM BahdanauScore BidirectionalLSTM LSTM LSTMStack LuongScore",
-    "layers.multi_head_attention": "MultiHeadAttention",
-    "layers.norms": "BatchNorm GroupNorm L2Norm LayerNorm NoamNorm Norm",
-    "layers.prepostprocess": "PrePostProcess ZeroAdd",
-    "layers.stacks": "DecoderSublayers EncoderSublayers Stack Sublayer",
-    "models.bytenet": "ByteNet",
-    "models.lstm": "LSTMSeq2seq LSTMSeq2seqAttention LSTMSeq2seqBidirectionalEncoder "
-    "LSTMSeq2seqAttentionBidirectionalEncoder",
-    "models.transformer": "Transformer",
-    "training.learning_rate": "Schedule",
-    "training.optimizers": "Adafactor Adam",
-}
 
 
 class _Finder:
-    """Finds a module once, and calls `work` with it, still empty, and with what fills it."""
+    """Has a module loaded within a context, once, whoever imports it."""
 
-    def __init__(self, name: str, work: Callable[[ModuleType, Callable[[], None]], None]):
-        self._name, self._work = name, work
+    def __init__(self, name: str, loading: Callable[[ModuleType], Any]):
+        self._name, self._loading = name, loading
 
     def find_spec(self, fullname: str, path: Any, target: Any = None) -> ModuleSpec | None:
         if fullname != self._name:
             return None
         sys.meta_path.remove(self)
         spec = importlib.util.find_spec(fullname)
-        loader: Any = spec and spec.loader
-        if loader is None:
-            return spec
+        if loader := spec and spec.loader:
+            load = loader.exec_module
 
-        def exec_module(module: ModuleType) -> None:
-            del loader.exec_module  # from here on it is as if nobody had waited
-            self._work(module, lambda: loader.exec_module(module))
+            def exec_module(module: ModuleType) -> None:
+                with self._loading(module):
+                    load(module)
 
-        loader.exec_module = exec_module
+            setattr(loader, "exec_module", exec_module)  # noqa: B010
         return spec
-
-
-# --- TensorFlow ------------------------------------------------------------------------------
 
 
 def quiet_tensorflow() -> None:
@@ -90,69 +64,57 @@ def quiet_tensorflow() -> None:
         sys.meta_path.insert(0, _Finder("tensorflow", _quietly))
 
 
-@contextlib.contextmanager
-def filtered() -> Iterator[None]:
-    """Passes on to stderr, at its end, what the block says and is no noise."""
-    sys.stderr.flush()
-    stderr = os.dup(2)
-    with tempfile.TemporaryFile() as said:
-        os.dup2(said.fileno(), 2)
-        try:
-            yield
-        finally:
-            os.dup2(stderr, 2)
-            os.close(stderr)
-            said.seek(0)
-            for line in said:
-                if not is_noise(line):
-                    os.write(2, line)
-
-
-def is_noise(line: bytes) -> bool:
-    """Whether a line of TensorFlow's says only what it is."""
-    gpus = any(_DEV.glob("nvidia[0-9]*"))
-    return bool(_NOISE.match(line) or (not gpus and _NO_GPU.match(line)))
-
-
 def _is_of_use(record: logging.LogRecord) -> bool:
     """Whether a line of TensorFlow's log is not the advice against compiling for each shape, which
     the programs do on purpose."""
     return "triggered tf.function retracing" not in record.getMessage()
 
 
-def _quietly(module: ModuleType, load: Callable[[], None]) -> None:
-    with filtered():
-        load()
-        module.config.list_physical_devices("GPU")  # once, which is when CUDA speaks
+@contextlib.contextmanager
+def _quietly(tensorflow: Any) -> Iterator[None]:
+    """Passes on to stderr what TensorFlow says while it is loaded, and is no noise."""
+    sys.stderr.flush()
+    stderr = os.dup(2)
+    with tempfile.TemporaryFile() as said:
+        os.dup2(said.fileno(), 2)
+        try:
+            yield
+            tensorflow.config.list_physical_devices("GPU")  # once, which is when CUDA speaks
+        finally:
+            os.dup2(stderr, 2)
+            os.close(stderr)
+            said.seek(0)
+            gpus = any(_DEV.glob("nvidia[0-9]*"))
+            for line in said:
+                if not (_NOISE.match(line) or (not gpus and _NO_GPU.match(line))):
+                    os.write(2, line)
 
 
-# --- Keras -----------------------------------------------------------------------------------
+def register_classes(names: Mapping[str, Sequence[str]]) -> None:
+    """Lets Keras, as soon as it is there, find classes that are imported when one is loaded.
 
+    What they are made of need not be named: their modules import and register it.
 
-class _Later:
-    """A class of this package that is imported when something is made of it."""
+    Args:
+        names: {module of this package: names of classes}.
+    """
 
-    def __init__(self, module: str, name: str):
-        self._module, self._name = f"t2t_repro.{module}", name
+    @contextlib.contextmanager
+    def registering(keras: Any) -> Iterator[None]:
+        yield
+        known = keras.saving.get_custom_objects()
+        for module in names:
+            for name in names[module]:
+                later = types.SimpleNamespace(from_config=functools.partial(_loaded, module, name))
+                known.setdefault(f"t2t_repro>{name}", later)
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(getattr(importlib.import_module(self._module), self._name), name)
-
-    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
-        return getattr(importlib.import_module(self._module), self._name)(*arguments, **keywords)
-
-
-def register_classes() -> None:
-    """Registers all of CLASSES, as soon as Keras is there."""
     if "keras" in sys.modules:
-        _register(sys.modules["keras"])
+        with registering(sys.modules["keras"]):
+            pass
     else:
-        sys.meta_path.insert(0, _Finder("keras", _register))
+        sys.meta_path.insert(0, _Finder("keras", registering))
 
 
-def _register(keras: Any, load: Callable[[], None] = lambda: None) -> None:
-    load()
-    known = keras.saving.get_custom_objects()
-    for module, names in CLASSES.items():
-        for name in names.split():
-            known.setdefault(f"t2t_repro>{name}", _Later(module, name))
+def _loaded(module: str, name: str, config: dict[str, Any]) -> Any:
+    """Returns an object of a class of this package, made of what Keras has saved."""
+    return getattr(importlib.import_module(f"t2t_repro.{module}"), name).from_config(config)
