@@ -4,6 +4,7 @@ This module alone imports the catalogues, when the first name is looked up. They
 package in a checkout (`hparams/`, `problems/`) and inside it in an installed wheel.
 """
 
+import collections
 import dataclasses
 import functools
 import importlib
@@ -17,74 +18,61 @@ from typing import Any
 from t2t_repro.config import BYTENET, RECURRENT, TRANSFORMER, HParams, snake_case
 from t2t_repro.errors import UserError, unknown
 
-_HPARAMS: dict[str, Callable[[], HParams]] = {}
+# Of each kind the user's names, then this package's: the user's go before.
+_HPARAMS: collections.ChainMap[str, Callable[[], HParams]] = collections.ChainMap({}, {})
+_PROBLEMS: collections.ChainMap[str, type] = collections.ChainMap({}, {})
+_MODELS: collections.ChainMap[str, Any] = collections.ChainMap(  # or the module that registers it
+    {}, {TRANSFORMER: "transformer", **dict.fromkeys(RECURRENT, "lstm"), BYTENET: "bytenet"}
+)
 _MADE_FOR: dict[str, str] = {}  # hparams set: problem
-_TAKEN_OVER: dict[str, Callable[[], HParams]] = {}  # this package's sets, whose names are a user's
-_PROBLEMS: dict[str, type] = {}
-_MODELS: dict[str, type] = {}
-_OWN_MODELS = {  # this package's, and the modules that register them
-    TRANSFORMER: "transformer",
-    **dict.fromkeys(RECURRENT, "lstm"),
-    BYTENET: "bytenet",
-}
 _PACKAGE = pathlib.Path(__file__).parent
-_LOADED: set[str] = set()
 _REVERSED = "_rev"
 USR_DIR_PREFIX = "t2t_repro_usr_dir_"  # before the name of a user's package
 
 
 def register_hparams(
-    function: Callable[[], HParams] | None = None,
-    *,
-    name: str = "",
-    problem: str = "",
-    take_over: bool = False,
+    function: Callable[[], HParams] | None = None, *, name: str = "", problem: str = ""
 ) -> Any:
     """Registers a function that returns a complete HParams, and returns it.
+
+    A name of this package's catalogue is the user's from then on; so it is with problems.
 
     Args:
         function: makes the set; None: a decorator is returned, as in
             `@register_hparams(problem="translate_ende_wmt14")`.
         name: of the set; "": the function's own.
         problem: what the set was made for: t2t-trainer takes it where none is named; "": none.
-        take_over: take the name even from this package's catalogue.
+
+    Raises:
+        UserError: if the user has registered another set of this name.
     """
     if function is None:
-        return functools.partial(register_hparams, name=name, problem=problem, take_over=take_over)
+        return functools.partial(register_hparams, name=name, problem=problem)
     name = name or function.__name__
-    there = _HPARAMS.get(name, function)
-    _register(_HPARAMS, "hparams set", name, function, take_over)
-    if _is_ours(there) and not _is_ours(function):
-        _TAKEN_OVER[name] = there
     _MADE_FOR[name] = problem
-    return function
+    return _register(_HPARAMS, "hparams set", name, function)
 
 
-def register_problem(cls: type, *, name: str = "", take_over: bool = False) -> type:
+def register_problem(cls: type, *, name: str = "") -> type:
     """Registers a Problem class.
 
     Args:
         cls: the class.
         name: of the problem; "": the class's in snake case, as T2T's `default_name`.
-        take_over: take the name even from this package's catalogue.
     """
     name = name or snake_case(cls.__name__)
     setattr(cls, "name", name)  # noqa: B010 (any class may be registered)
-    return _register(_PROBLEMS, "problem", name, cls, take_over)
+    return _register(_PROBLEMS, "problem", name, cls)
 
 
-def register_model(cls: type, *, name: str = "", take_over: bool = False) -> type:
+def register_model(cls: type, *, name: str = "") -> type:
     """Registers a model: a class that derives from `models.sequence_model.SequenceModel`.
 
     Args:
         cls: the class.
         name: of the model; "": the class's in snake case, as T2T's `default_name`.
-        take_over: take the name even from this package.
     """
-    name = name or snake_case(cls.__name__)
-    if name in _OWN_MODELS and not cls.__module__.startswith(f"{__package__}."):
-        get_model(name)  # so that the clash is found, whatever is imported first
-    return _register(_MODELS, "model", name, cls, take_over)
+    return _register(_MODELS, "model", name or snake_case(cls.__name__), cls)
 
 
 def get_model(name: str) -> Any:
@@ -94,20 +82,20 @@ def get_model(name: str) -> Any:
         UserError: on an unknown model; the nearest names are given.
     """
     check_model(name)
-    if name not in _MODELS:
-        importlib.import_module(f"{__package__}.models.{_OWN_MODELS[name]}")
+    if isinstance(_MODELS[name], str):
+        importlib.import_module(f"{__package__}.models.{_MODELS[name]}")
     return _MODELS[name]
 
 
 def check_model(name: str) -> None:
     """Refuses an unknown model, and imports none."""
-    if name not in list_models():
-        raise unknown("model", name, list_models())
+    if name not in _MODELS:
+        raise unknown("model", name, _MODELS)
 
 
 def list_models() -> list[str]:
     """Returns the names of all models, sorted."""
-    return sorted({*_OWN_MODELS, *_MODELS})
+    return sorted(_MODELS)
 
 
 def get_hparams(name: str, overrides: str = "", model: str | None = None) -> HParams:
@@ -135,7 +123,8 @@ def get_own_hparams(name: str) -> HParams:
     Raises:
         UserError: as `get_hparams`.
     """
-    return _TAKEN_OVER[name]() if name in _TAKEN_OVER else get_hparams(name)
+    _, ours = _HPARAMS.maps
+    return ours[name]() if name in ours else get_hparams(name)
 
 
 def problem_of_hparams(name: str) -> str:
@@ -207,29 +196,29 @@ def usr_dir_of(cls: type) -> str:
     return str(pathlib.Path(str(sys.modules[name].__file__)).parent)
 
 
-def _register(table: dict, kind: str, name: str, value: Any, take_over: bool) -> Any:
-    there = table.get(name, value)
+def _register(table: collections.ChainMap, kind: str, name: str, value: Any) -> Any:
+    users, ours = table.maps
+    if value.__module__.startswith(f"{__package__}."):
+        ours[name] = value
+        return value
+    there = users.get(name, value)
     # One definition may be executed again, as where a package is loaded once more.
     where, other = (f"{each.__module__}.{each.__qualname__}" for each in (value, there))
-    if where != other and not (take_over and _is_ours(there)):
+    if where != other:
         raise UserError(
             f"Expected a new name for this {kind}. Received: {name!r}, which {other} registers "
             "too. Rename one of them."
         )
-    table[name] = value
+    if name in ours:
+        print(f"Warning: {kind} {name}: yours is used, not t2t_repro's own.", file=sys.stderr)
+    users[name] = value
     return value
 
 
-def _is_ours(registered: Any) -> bool:
-    return bool(registered.__module__.startswith(f"{__package__}."))
-
-
+@functools.cache
 def _load_catalogue(name: str) -> None:
     """Imports every module of t2t_repro.{hparams,problems}, once."""
     full_name = f"t2t_repro.{name}"
-    if name in _LOADED:
-        return
-    _LOADED.add(name)  # first: the catalogue's own modules may ask the registry
     inside, beside = _PACKAGE / name, _PACKAGE.parent / name
     folder = inside if inside.is_dir() else beside
     if full_name not in sys.modules:  # in a wheel, others may import it first

@@ -200,12 +200,11 @@ def browser(tmp_path_factory):
 
 
 @pytest.fixture
-def own_models():
-    """Models that a test registers are gone behind it; the package's register themselves once."""
-    before = {*registry._MODELS, *registry._OWN_MODELS}
+def own_names():
+    """The sets, problems and models that a test registers are gone behind it."""
     yield
-    for name in registry._MODELS.keys() - before:
-        del registry._MODELS[name]
+    for table in (registry._HPARAMS, registry._PROBLEMS, registry._MODELS):
+        table.clear()
 
 
 class FakeClock:

@@ -21,6 +21,9 @@ class {camel}Problem(Text2TextProblem):
 """
 
 
+pytestmark = pytest.mark.usefixtures("own_names")
+
+
 def test_snake_case():
     assert registry.snake_case("TranslateEndeWmt32k") == "translate_ende_wmt32k"
     assert registry.snake_case("Text2textTmpdir") == "text2text_tmpdir"
@@ -36,15 +39,13 @@ def test_models_by_name():
             registry.get_hparams("lstm_attention", *given)
 
 
-@pytest.mark.usefixtures("own_models")
 def test_a_model_of_ones_own():
     @registry.register_model
     class MyTransformer(t2t_repro.Transformer):
         pass
 
     assert registry.get_model("my_transformer") is MyTransformer
-    with pytest.raises(UserError, match="byte_net"):
-        registry.register_model(MyTransformer, name="byte_net")
+    assert registry.list_models().count("my_transformer") == 1
 
 
 def test_usr_dir(tmp_path):
@@ -60,12 +61,8 @@ def test_usr_dir(tmp_path):
     assert problem.datagen_command("a b") == f"{package} '--data_dir=a b' --tmp_dir=RAW_FILES"
 
 
-def test_usr_dir_is_a_package_and_cannot_take_a_name(tmp_path):
+def test_usr_dir_is_a_package(tmp_path):
     with pytest.raises(UserError, match="__init__.py"):
-        registry.load_usr_dir(tmp_path)
-    text = USR_DIR.format(prefix="transformer", camel="Other")
-    (tmp_path / "__init__.py").write_text(text)
-    with pytest.raises(UserError, match="transformer_small"):
         registry.load_usr_dir(tmp_path)
     (tmp_path / "__init__.py").write_text("raise KeyError('mine')")
     for _ in range(2):  # it is not half loaded
@@ -73,15 +70,12 @@ def test_usr_dir_is_a_package_and_cannot_take_a_name(tmp_path):
             registry.load_usr_dir(tmp_path)
 
 
-def test_a_name_of_ours_can_be_taken_over_on_purpose(monkeypatch):
-    for table in ("_HPARAMS", "_PROBLEMS"):
-        monkeypatch.setattr(registry, table, dict(getattr(registry, table)))
+def test_a_name_of_ours_is_the_users_and_one_of_his_is_no_others(tmp_path, capsys):
     ours = registry.get_hparams("transformer_small")
-    registry.register_hparams(lambda: ours, name="transformer_tiny", take_over=True)
-    assert registry.get_hparams("transformer_tiny") == ours
-    mine = type("Mine", (t2t_repro.get_problem("text2text_tmpdir").__class__,), {})
-    mine.__module__ = "mine"
-    with pytest.raises(UserError):
-        registry.register_problem(mine, name="text2text_tmpdir")
-    registry.register_problem(mine, name="text2text_tmpdir", take_over=True)
-    assert isinstance(registry.get_problem("text2text_tmpdir"), mine)
+    (tmp_path / "__init__.py").write_text(USR_DIR.format(prefix="transformer", camel="Reverse"))
+    registry.load_usr_dir(tmp_path)
+    assert registry.get_hparams("transformer_small").num_hidden_layers == 1
+    assert registry.get_own_hparams("transformer_small") == ours
+    assert "transformer_small" in capsys.readouterr().err
+    with pytest.raises(UserError, match="transformer_small"):
+        registry.register_hparams(lambda: ours, name="transformer_small")

@@ -133,8 +133,7 @@ def contents(warn: Warn) -> dict[str, dict[str, Any]]:
     """Returns {module of tensor2tensor: {name: what it is here}}.
 
     Args:
-        warn: told when a name of ours is taken over, and of hparams and ranged sets that nothing
-            reads.
+        warn: told of hparams and ranged sets that nothing reads.
     """
     identity = {name: _identity for name in ("native_to_unicode", "unicode_to_native")}
     return {
@@ -245,10 +244,7 @@ class _Register:
 
 def _register_problem(cls: type, name: str, warn: Warn) -> None:
     _check_members(cls)
-    name = name or registry.snake_case(cls.__name__)
-    if name in registry.list_problems():
-        warn(f"problem {name}: yours is used, not t2t_repro's own.")
-    registry.register_problem(cls, name=name, take_over=True)
+    registry.register_problem(cls, name=name)
 
 
 def _defined_by_user(cls: type, name: str) -> bool:
@@ -283,8 +279,6 @@ def _check_members(cls: type) -> None:
 
 def _register_hparams(function: Callable[[], Any], name: str, warn: Warn) -> None:
     name = name or function.__name__
-    if name in registry.list_hparams():
-        warn(f"hparams set {name}: yours is used, not t2t_repro's own.")
 
     @functools.wraps(function)
     def frozen() -> HParams:
@@ -298,7 +292,7 @@ def _register_hparams(function: Callable[[], Any], name: str, warn: Warn) -> Non
             f"Received: {result!r}."
         )
 
-    registry.register_hparams(frozen, name=name, take_over=True)
+    registry.register_hparams(frozen, name=name)
 
 
 def _register_nothing(function: Callable[[Any], None], name: str, warn: Warn) -> None:

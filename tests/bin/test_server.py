@@ -12,7 +12,7 @@ import urllib.request
 
 import pytest
 
-from t2t_repro import cli, registry
+from t2t_repro import cli
 from t2t_repro.bin import server
 from t2t_repro.serving import models
 from t2t_repro.serving.server import listen, warn_of_reach
@@ -78,9 +78,7 @@ def test_folders_that_are_no_export(name, tmp_path, capsys):
     assert "--model" in error and (name is None or str(tmp_path / name) in error)
 
 
-def test_a_ctranslate2_model_of_a_problem_of_ones_own(tmp_path, capsys, monkeypatch):
-    registry.list_problems()  # the catalogue is loaded
-    monkeypatch.setattr(registry, "_PROBLEMS", dict(registry._PROBLEMS))
+def test_a_ctranslate2_model_of_a_problem_of_ones_own(tmp_path, capsys, own_names):
     (tmp_path / "model.bin").touch()
     recorded("ctranslate2", problem="of_the_server").write(tmp_path)
     (tmp_path / "mine").mkdir()

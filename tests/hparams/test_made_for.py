@@ -32,13 +32,10 @@ def test_sets_that_share_embeddings_have_problems_of_one_vocabulary(name):
     assert whole_tags == (not hparams.shared_embedding_and_softmax_weights)
 
 
-def test_a_set_of_the_users_says_it_too():
-    make = registry.get_hparams
-
+def test_a_set_of_the_users_says_it_too(own_names):
     @registry.register_hparams(name="made_for_it", problem="wsj_parsing")
     def made():
-        return make("transformer_tiny")
+        return registry.get_hparams("transformer_tiny")
 
     assert registry.problem_of_hparams("made_for_it") == "wsj_parsing"
     assert made() == registry.get_hparams("made_for_it")
-    del registry._HPARAMS["made_for_it"], registry._MADE_FOR["made_for_it"]

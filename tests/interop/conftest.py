@@ -9,16 +9,10 @@ from t2t_repro.interop import usr_dir
 
 
 @pytest.fixture
-def restored():
-    """The registry and the modules are as they were after each test."""
-    registry.list_hparams(), registry.list_problems()
-    changed = registry._HPARAMS, registry._PROBLEMS
-    tables = [(table, dict(table)) for table in changed]
+def restored(own_names):
+    """The modules are as they were after each test."""
     modules = set(sys.modules)
     yield
-    for table, before in tables:
-        table.clear()
-        table.update(before)
     assert not [f for f in sys.meta_path if type(f).__module__ == usr_dir.__name__]
     assert not [name for name in sys.modules if name.partition(".")[0] == "tensor2tensor"]
     for name in set(sys.modules) - modules:
