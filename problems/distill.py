@@ -3,9 +3,9 @@
 import os
 from typing import Any
 
-from t2t_repro.problem import Count, Problem, Track, TranslateDistillProblem
+from t2t_repro.problem import Count, Problem, Track, TranslateDistillProblem, untracked
 from t2t_repro.registry import register_problem
-from t2t_repro.text.vocabulary import count_tokens
+from t2t_repro.text.tokenizer import count_tokens
 
 from .text2text import Text2textTmpdir
 
@@ -26,11 +26,7 @@ class Text2textTmpdirDistill(TranslateDistillProblem, Text2textTmpdir):
         Problem.prepare_raw_files(self, tmp_dir, options)
 
     def prepare_vocabulary(
-        self,
-        data_dir: str,
-        tmp_dir: str,
-        track: Track = lambda texts, total: texts,
-        count: Count = count_tokens,
+        self, data_dir: str, tmp_dir: str, track: Track = untracked, count: Count = count_tokens
     ) -> None:
         if self._asked_files:
             Text2textTmpdir.prepare_vocabulary(self, data_dir, tmp_dir, track, count)

@@ -10,12 +10,12 @@ from t2t_repro.corpora import intake
 from t2t_repro.corpora.request import RawText
 from t2t_repro.corpora.sources import RawFile
 from t2t_repro.errors import UserError
-from t2t_repro.problem import Count, Sample, Split, Text2TextProblem, Track, VocabType
+from t2t_repro.problem import Count, Sample, Split, Text2TextProblem, Track, VocabType, untracked
 from t2t_repro.registry import register_problem
-from t2t_repro.text import raw, vocabulary_file, vocabulary_size
+from t2t_repro.text import raw, vocabulary, vocabulary_size
 from t2t_repro.text.encoders import TokenTextEncoder
 from t2t_repro.text.subword import SubwordTextEncoder
-from t2t_repro.text.vocabulary import count_tokens
+from t2t_repro.text.tokenizer import count_tokens
 
 
 @register_problem
@@ -59,7 +59,7 @@ class Text2textTmpdir(Text2TextProblem):
         if self.vocab_type != VocabType.SUBWORD:
             super().ask_vocabularies(files)
         self._asked_files = dict(files)
-        self._asked_names = vocabulary_file.own_names(files, self.name)
+        self._asked_names = vocabulary.own_names(files, self.name)
         names = set(self._asked_names.values())
         one = len(names) == 1 and names.pop().endswith(VocabType.SUBWORD)
         if self._asked_vocab_size and not one:
@@ -75,30 +75,26 @@ class Text2textTmpdir(Text2TextProblem):
 
     def vocab_files(self, folder: str | os.PathLike) -> list[str]:
         asked = {} if self._asked_vocab_size else self._asked_names  # else it is extended
-        there = asked or vocabulary_file.find_own(folder, self.name)
+        there = asked or vocabulary.find_own(folder, self.name)
         return list(dict.fromkeys(there.values())) or super().vocab_files(folder)
 
     def has_asked_vocabularies(self, data_dir: str | os.PathLike) -> bool:
         files, to = self._asked_files, self._asked_names
         if files and self._asked_vocab_size:
             path, old = self._own_subwords(data_dir), pathlib.Path(files["inputs"])
-            others = vocabulary_file.find_own(data_dir, self.name)
+            others = vocabulary.find_own(data_dir, self.name)
             return not others and vocabulary_size.is_extended(path, old, self._asked_vocab_size)
-        return not files or vocabulary_file.is_own_installed(files, to, data_dir, self.name)
+        return not files or vocabulary.is_own_installed(files, to, data_dir, self.name)
 
     def are_vocabularies_separate(self, data_dir: str | os.PathLike) -> bool:
-        there = vocabulary_file.find_own(data_dir, self.name)
+        there = vocabulary.find_own(data_dir, self.name)
         if len(set(there.values())) < 2:
             return False
         ours, theirs = (pathlib.Path(data_dir, name).read_bytes() for name in there.values())
         return ours != theirs
 
     def prepare_vocabulary(
-        self,
-        data_dir: str,
-        tmp_dir: str,
-        track: Track = lambda texts, total: texts,
-        count: Count = count_tokens,
+        self, data_dir: str, tmp_dir: str, track: Track = untracked, count: Count = count_tokens
     ) -> None:
         if self._asked_files and self._asked_vocab_size:
             if not self.has_asked_vocabularies(data_dir):
@@ -106,23 +102,19 @@ class Text2textTmpdir(Text2TextProblem):
                 counts = count(track(texts, self.num_texts_for_vocab(tmp_dir)))
                 path, old = self._own_subwords(data_dir), self._asked_files["inputs"]
                 wanted = self._asked_vocab_size, counts, self.max_subtoken_length
-                vocabulary_size.build_extended(path, pathlib.Path(old), *wanted)
+                vocabulary_size.extend(path, pathlib.Path(old), *wanted)
         elif self._asked_files:
             where = data_dir, self.name
-            vocabulary_file.install_own(self._asked_files, self._asked_names, *where)
-        elif not vocabulary_file.find_own(data_dir, self.name):
+            vocabulary.install_own(self._asked_files, self._asked_names, *where)
+        elif not vocabulary.find_own(data_dir, self.name):
             super().prepare_vocabulary(data_dir, tmp_dir, track, count)
 
     def _own_subwords(self, data_dir: str | os.PathLike) -> pathlib.Path:
         return pathlib.Path(data_dir, *super().vocab_files(data_dir))
 
     def stored_encoders(self, data_dir: str) -> dict[str, Any]:
-        there = vocabulary_file.find_own(data_dir, self.name)
-        return (
-            vocabulary_file.read_own(data_dir, there)
-            if there
-            else super().stored_encoders(data_dir)
-        )
+        there = vocabulary.find_own(data_dir, self.name)
+        return vocabulary.read_own(data_dir, there) if there else super().stored_encoders(data_dir)
 
     def generate_samples(self, data_dir: str, tmp_dir: str, dataset_split: str) -> Iterable[Sample]:
         return raw.parallel_lines(*self._files(tmp_dir, dataset_split))

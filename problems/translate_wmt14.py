@@ -12,10 +12,10 @@ from t2t_repro.corpora import parallel
 from t2t_repro.corpora.cleaner_en_xx import Pair
 from t2t_repro.corpora.sources import RawFile
 from t2t_repro.errors import UserError
-from t2t_repro.problem import Count, Split, Track, TranslateProblem, VocabType
+from t2t_repro.problem import Count, Split, Track, TranslateProblem, VocabType, untracked
 from t2t_repro.registry import register_problem
-from t2t_repro.text import bpe, vocabulary
-from t2t_repro.text.vocabulary import count_tokens
+from t2t_repro.text import raw, sentence_piece
+from t2t_repro.text.tokenizer import count_tokens
 
 _SPLITS = {Split.TRAIN: "train", Split.EVAL: "validation", Split.TEST: "test"}
 _VOCABULARY_BYTES = 1e7  # of each language: the paper's was built from all, T2T's from 1e6 a file
@@ -70,7 +70,7 @@ class TranslateEndeWmt14(TranslateProblem):
 
     def generate_text_for_vocab(self, data_dir: str, tmp_dir: str) -> Iterator[str]:
         base = self.compile(tmp_dir, Split.TRAIN)
-        return vocabulary.sample_lines([f"{base}.lang1", f"{base}.lang2"], _VOCABULARY_BYTES)
+        return raw.sample_lines([f"{base}.lang1", f"{base}.lang2"], _VOCABULARY_BYTES)
 
 
 class _TranslateEndeWmt14With32k(TranslateEndeWmt14):
@@ -97,16 +97,12 @@ class TranslateEndeWmt14Bpe37k(TranslateEndeWmt14):
         return f"vocab.{self.dataset_filename()}.{self.approx_vocab_size}.{self.vocab_type}"
 
     def prepare_vocabulary(
-        self,
-        data_dir: str,
-        tmp_dir: str,
-        track: Track = lambda texts, total: texts,
-        count: Count = count_tokens,
+        self, data_dir: str, tmp_dir: str, track: Track = untracked, count: Count = count_tokens
     ) -> None:
         path = os.path.join(data_dir, self.vocab_filename)
         if not os.path.exists(path):
             texts = self.generate_text_for_vocab(data_dir, tmp_dir)
-            bpe.learn(path, track(texts, None), self.approx_vocab_size)
+            sentence_piece.learn_bpe(path, track(texts, None), self.approx_vocab_size)
 
 
 @register_problem

@@ -23,11 +23,12 @@ from t2t_repro.problem import (
     Split,
     Text2TextProblem,
     Track,
+    untracked,
 )
 from t2t_repro.registry import register_problem
 from t2t_repro.text import raw
 from t2t_repro.text.encoders import EOS_ID, TokenTextEncoder
-from t2t_repro.text.vocabulary import count_tokens
+from t2t_repro.text.tokenizer import count_tokens
 
 UNKNOWN_TAG = "<UNK>"
 
@@ -222,11 +223,7 @@ class ParsingWsj16k(_TreesProblem):
         return self.num_samples(tmp_dir, Split.TRAIN)  # the words alone
 
     def prepare_vocabulary(
-        self,
-        data_dir: str,
-        tmp_dir: str,
-        track: Track = lambda texts, total: texts,
-        count: Count = count_tokens,
+        self, data_dir: str, tmp_dir: str, track: Track = untracked, count: Count = count_tokens
     ) -> None:
         super().prepare_vocabulary(data_dir, tmp_dir, track, count)
         tags_path = pathlib.Path(data_dir, self.tags_filename)

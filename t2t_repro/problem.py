@@ -17,10 +17,10 @@ from typing import Any
 from t2t_repro.corpora import bad_pairs, parallel, raw_record, sources
 from t2t_repro.errors import UserError
 from t2t_repro.registry import usr_dir_of
-from t2t_repro.text import raw, vocabulary_file, vocabulary_size
+from t2t_repro.text import raw, vocabulary, vocabulary_size
 from t2t_repro.text.encoders import EOS_ID, RESERVED_TOKENS
-from t2t_repro.text.vocabulary import count_tokens
-from t2t_repro.text.vocabulary_file import VocabType as VocabType
+from t2t_repro.text.tokenizer import count_tokens
+from t2t_repro.text.vocabulary import VocabType as VocabType
 from t2t_repro.text.vocabulary_size import T2T_SIZE
 
 Sample = dict[str, Any]
@@ -148,7 +148,7 @@ class Problem:
             data_dir: the folder of the files.
             tmp_dir: the folder of raw files.
             track: called with the texts and their number (or None), returns them: shows progress.
-            count: counts the tokens of texts, as `vocabulary.count_tokens` does.
+            count: counts the tokens of texts, as `tokenizer.count_tokens` does.
         """
 
     def ask_vocab_size(self, size: int) -> None:
@@ -335,7 +335,7 @@ class Text2TextProblem(Problem):
         if self.use_vocab_from_other_problem:
             return self.use_vocab_from_other_problem.vocab_files(folder)
         if self._is_named_by_size:
-            made = vocabulary_file.sized(pathlib.Path(folder, self.vocab_filename))
+            made = vocabulary.sized(pathlib.Path(folder, self.vocab_filename))
             return [made[0].name] if made else self.vocab_filenames
         return self.vocab_filenames
 
@@ -395,7 +395,6 @@ class Text2TextProblem(Problem):
         vocabulary_size.build(
             path,
             self._asked_vocab_size or own,
-            "the command" if self._asked_vocab_size else f"{self.name} (approx_vocab_size)",
             count(track(texts, self.num_texts_for_vocab(tmp_dir))),
             repeated=raw_record.repeated(self.raw_text_files(tmp_dir, Split.TRAIN)),
             is_t2t=self._asked_vocab_size in (0, self.approx_vocab_size),
@@ -452,7 +451,8 @@ class Text2TextProblem(Problem):
     def _read_vocabulary(self, data_dir: str):
         command = self.datagen_command(data_dir)
         name = "".join(Text2TextProblem.vocab_files(self, data_dir)[:1])
-        return vocabulary_file.read(self.vocab_type, data_dir, name, self.oov_token, command)
+        path = os.path.join(data_dir, name)
+        return vocabulary.read(self.vocab_type, path, self.oov_token, command)
 
 
 def check_text(problem: Problem, what: str) -> None:

@@ -63,7 +63,7 @@ def test_reversed_swaps_sides_and_shares_files(tmp_path):
 
 
 def test_vocabulary_is_built_once_and_shared_and_samples_get_prefix_and_end(tmp_path):
-    with pytest.raises(UserError, match=f"vocab.toy.300.subwords .*--data_dir={tmp_path}"):
+    with pytest.raises(UserError, match=f"vocab.toy.300.subwords.*--data_dir={tmp_path}"):
         Toy().feature_encoders(str(tmp_path))
     seen = []
 

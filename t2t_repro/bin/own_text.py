@@ -42,7 +42,7 @@ def main(args: flags.FlagValues) -> None:
     needed = {name: args[name].value for name in ("source", "output_dir")}
     cli.check_given(needed, dict.fromkeys(needed, hint))
     text = {name: args[SHORT.get(name, name)].value for name in flags_of(RawText)}
-    raw = RawText(**text, short=True)
+    raw = RawText(**text)
     own: dict[str, Any] = {name: args[name].value for name in flags_of(OwnTextRequest)}
     from t2t_repro.own_text import stages
 

@@ -7,7 +7,6 @@ cannot read. A line break within a sentence becomes a space.
 import csv
 import html.entities
 import json
-import os
 import pathlib
 import re
 from collections import Counter
@@ -36,39 +35,40 @@ class Sides(NamedTuple):
     languages: tuple[str, str] | None = None
     columns: tuple[str, str] | None = None
 
+    def names(self) -> list[tuple[str, str]]:
+        """Returns the names of both sides to look for: those that were given, or else the usual."""
+        numbered = self.columns and self.columns[0].isdecimal()
+        if self.columns and not numbered:
+            return [self.columns]
+        return [*filter(None, [self.languages]), *_HEADERS]
 
-Reader = Callable[[str | os.PathLike, Sides], Iterator[Pair]]
+
+Reader = Callable[[str, Sides], Iterable[Sequence[str]]]
 
 
-def reader_of(source: str | os.PathLike, target: str | os.PathLike | None) -> Reader | None:
+def reader_of(source: str, target: str | None) -> Reader | None:
     """Returns what reads a file that holds both sides; None: there are two, side by side.
 
     Raises:
         UserError: on a file that needs another, or has one that it does not need.
     """
-    readers = [
-        READERS.get(pathlib.Path(os.fspath(path).removesuffix(".gz")).suffix.lower())
-        for path in (source, target)
-        if path is not None
-    ]
-    if target is not None and any(readers):
-        raise UserError(
-            "Expected one file for both sides, or two of one sentence a line. Received: "
-            f"{os.fspath(source)} and {os.fspath(target)}. Leave one out, or rename it to .txt."
-        )
-    if target is not None or readers[0]:
-        return readers[0]
-    if b"\t" in next(iter(raw.raw_lines(source)), b""):
-        return _tsv_pairs
-    raise UserError(
-        f"Expected the other side of {os.fspath(source)}, or a file that holds both sides: "
-        f"{', '.join(READERS)}. Received: neither. Name its targets too."
+    ours, others = (
+        READERS.get(pathlib.Path(path.removesuffix(".gz")).suffix.lower())
+        for path in (source, target or "")
     )
+    if target is None and not ours and b"\t" in next(iter(raw.raw_lines(source)), b""):
+        return _tsv_pairs
+    if bool(target) == bool(ours or others):
+        received = f"{source} and {target}" if target else source
+        raise UserError(
+            "Expected two files of one sentence a line, or one for both sides: "
+            f"{', '.join(READERS)}. Received: {received}. Name its targets, leave one out, or "
+            "rename it."
+        )
+    return ours
 
 
-def pairs(
-    source: str | os.PathLike, target: str | os.PathLike | None, sides: Sides
-) -> Iterator[Pair]:
+def pairs(source: str, target: str | None, sides: Sides) -> Iterator[Pair]:
     """Yields the pairs of two files side by side, or of one that holds both sides.
 
     Args:
@@ -79,28 +79,26 @@ def pairs(
     Raises:
         UserError: naming the file, and the line where there is one.
     """
-    reader = reader_of(source, target)
-    return reader(source, sides) if reader else _lines(source, target or "")
+    reader = reader_of(source, target) or (lambda source, sides: _lines(source, target or ""))
+    for one, other in reader(source, sides):
+        yield raw.joined(one), raw.joined(other)
 
 
-def _lines(source: str | os.PathLike, target: str | os.PathLike) -> Iterator[Pair]:
-    for number, sample in enumerate(raw.parallel_lines(source, target), start=1):
-        yield (
-            raw.one_line(sample["inputs"], source, number),
-            raw.one_line(sample["targets"], target, number),
-        )
+def _lines(source: str, target: str) -> Iterator[Pair]:
+    for sample in raw.parallel_lines(source, target):
+        yield sample["inputs"], sample["targets"]
 
 
-def _tsv_pairs(path: str | os.PathLike, sides: Sides) -> Iterator[Pair]:
+def _tsv_pairs(path: str, sides: Sides) -> Iterator[Pair]:
     rows = ((number, line.split("\t")) for number, line in enumerate(raw.lines(path), start=1))
     return _table_pairs(path, rows, sides, headless=True)
 
 
-def _csv_pairs(path: str | os.PathLike, sides: Sides) -> Iterator[Pair]:
+def _csv_pairs(path: str, sides: Sides) -> Iterator[Pair]:
     return _table_pairs(path, _csv_rows(path), sides, headless=False)
 
 
-def _csv_rows(path: str | os.PathLike) -> Iterator[tuple[int, list[str]]]:
+def _csv_rows(path: str) -> Iterator[tuple[int, list[str]]]:
     unquoted = _QUOTED.sub("", next(raw.lines(path), ""))
     delimiter = max(",;\t", key=unquoted.count)
     table = csv.reader((f"{line}\n" for line in raw.lines(path)), delimiter=delimiter, strict=True)
@@ -111,107 +109,95 @@ def _csv_rows(path: str | os.PathLike) -> Iterator[tuple[int, list[str]]]:
             number = table.line_num + 1
     except csv.Error as error:
         raise UserError(
-            f"Expected CSV in {os.fspath(path)}. Received: in the row from line {number} on, "
-            f"{error}. Fix its quotes: a quote within a quoted field is written twice."
+            f"Expected CSV in {path}. Received: in the row from line {number} on, {error}. Fix its "
+            "quotes: a quote within a quoted field is written twice."
         ) from error
 
 
 def _table_pairs(
-    path: str | os.PathLike,
-    rows: Iterable[tuple[int, list[str]]],
-    sides: Sides,
-    headless: bool,
+    path: str, rows: Iterable[tuple[int, list[str]]], sides: Sides, headless: bool
 ) -> Iterator[Pair]:
-    width, picked = 0, (0, 1)
+    width = 0
     for number, row in rows:
         if row in ([], [""]):
             continue
         if not width:
             width = len(row)
-            picked, header = _columns(path, row, sides, headless)
-            if header:
+            source, target, is_header = _columns(path, row, sides, headless)
+            if is_header:
                 continue
         if len(row) != width:
             raise UserError(
-                f"Expected {width} columns at line {number} of {os.fspath(path)}, as many as its "
-                f"first line has. Received: {len(row)}: {_shown(row)}. Fix that line."
+                f"Expected {width} columns at line {number} of {path}, as many as its first line "
+                f"has. Received: {len(row)}: {' | '.join(row)[:_SHOWN]!r}. Fix that line."
             )
-        source, target = (raw.one_line(row[column], path, number) for column in picked)
-        yield source, target
+        yield row[source], row[target]
 
 
 def _columns(
-    path: str | os.PathLike, first: Sequence[str], sides: Sides, headless: bool
-) -> tuple[tuple[int, int], bool]:
+    path: str, first: Sequence[str], sides: Sides, headless: bool
+) -> tuple[int, int, bool]:
     """Returns which columns hold the sides, and whether the first row is a header."""
-    names = [cell.strip().casefold() for cell in first]
-    wanted = sides.columns
-    numbered = wanted is not None and wanted[0].isdecimal()
-    known = [tuple(map(str.casefold, each)) for each in _names(sides, numbered)]
-    if wanted and numbered:
-        source, target = (int(name) - 1 for name in wanted)
-        if 0 <= min(source, target) and max(source, target) < len(first):
-            return (source, target), (names[source], names[target]) in known
+    cells, wanted = [cell.strip().casefold() for cell in first], sides.columns
+    headers = [(source.casefold(), target.casefold()) for source, target in sides.names()]
+    if wanted and wanted[0].isdecimal():
+        source, target = (int(number) - 1 for number in wanted)
+        if 0 <= min(source, target) and max(source, target) < len(cells):
+            return source, target, (cells[source], cells[target]) in headers
     else:
-        for each in known:
-            if names.count(each[0]) and names.count(each[1]):
-                return (names.index(each[0]), names.index(each[1])), True
-        if not wanted and headless and len(first) == 2:
-            return (0, 1), False
+        for header in headers:
+            if set(header) <= set(cells):
+                return cells.index(header[0]), cells.index(header[1]), True
+        if not wanted and headless and len(cells) == 2:
+            return 0, 1, False
     raise UserError(
-        f"Expected the columns {' and '.join(wanted or _HEADERS[0])} in the first line of "
-        f"{os.fspath(path)}. Received: {len(first)} columns: {_shown(first)}. Name them by "
-        "--columns: by their names, or, where this line is a pair itself, by their numbers, such "
-        "as 1,2."
+        f"Expected the columns {' and '.join(wanted or _HEADERS[0])} in the first line of {path}. "
+        f"Received: {len(first)} columns: {' | '.join(first)[:_SHOWN]!r}. Name them by --columns: "
+        "by their names, or, where this line is a pair itself, by their numbers, such as 1,2."
     )
 
 
-def _json_pairs(path: str | os.PathLike, sides: Sides) -> Iterator[Pair]:
+def _json_pairs(path: str, sides: Sides) -> Iterator[Sequence[str]]:
     for number, line in enumerate(raw.lines(path), start=1):
         if not line.strip():
             continue
         try:
             texts = _texts_of(json.loads(line), sides)
         except ValueError:
-            texts = []
+            texts = None
         if not texts:
             raise UserError(
-                "Expected a JSON object with the texts "
-                f"{' and '.join(sides.columns or _HEADERS[0])} on line {number} of "
-                f"{os.fspath(path)}. Received: {line[:_SHOWN]}. Name them by --columns, or by "
-                "--source_language and --target_language; of an array, jq -c '.[]' makes lines."
+                f"Expected a JSON object with the texts "
+                f"{' and '.join(sides.columns or _HEADERS[0])} on line {number} of {path}. "
+                f"Received: {line[:_SHOWN]}. Name them by --columns, or by --source_language and "
+                "--target_language; of an array, jq -c '.[]' makes lines."
             )
-        source, target = (raw.one_line(text, path, number) for text in texts)
-        yield source, target
+        yield texts
 
 
-def _names(sides: Sides, any_name: bool = False) -> list[tuple[str, str]]:
-    """Returns the names of both sides to look for: those that were given, or else the usual."""
-    if sides.columns and not any_name:
-        return [sides.columns]
-    return [*filter(None, [sides.languages]), *_HEADERS]
-
-
-def _texts_of(entry: Any, sides: Sides) -> list[str]:
-    """Returns the source and the target of an object; none where it has not both."""
+def _texts_of(entry: Any, sides: Sides) -> list[str] | None:
+    """Returns the source and the target of an object; None where it has not both."""
     inner = entry.get("translation") if isinstance(entry, dict) else None
-    for names in _names(sides):
+    for names in sides.names():
         for place in (entry, inner if names == sides.languages else None):
             texts: list[Any] = [place.get(n) for n in names] if isinstance(place, dict) else []
             if texts and all(isinstance(text, str) for text in texts):
                 return texts
-    return []
+    return None
 
 
-def _tmx_pairs(path: str | os.PathLike, sides: Sides) -> Iterator[Pair]:
+def _tmx_pairs(path: str, sides: Sides) -> Iterator[Sequence[str]]:
     """Yields of each <tu> of a TMX file the segments of two languages.
 
     A code such as "en" also stands for "en-GB". Units that lack a side are left out, and counted.
     """
-    name, count, skipped = os.fspath(path), 0, 0
-    codes: Counter[str] = Counter()
+    if sides.languages is None:
+        raise UserError(
+            f"Expected --source_language and --target_language, of those in {path}. Received: none."
+        )
+    count, skipped, codes = 0, 0, Counter[str]()
     with raw.opened(path) as stream:
-        for count, unit in enumerate(_units(stream, name), start=1):
+        for count, unit in enumerate(_units(stream, path), start=1):
             segments = [
                 (variant.get(_LANGUAGE) or variant.get("lang") or "", "".join(_segment_text(part)))
                 for variant in unit
@@ -219,29 +205,21 @@ def _tmx_pairs(path: str | os.PathLike, sides: Sides) -> Iterator[Pair]:
                 if _tag(variant) == "tuv" and _tag(part) == "seg"
             ]
             codes.update(code for code, _ in segments)
-            if sides.languages is None:
-                raise UserError(
-                    f"Expected --source_language and --target_language, of those in {name}: "
-                    f"{', '.join(codes)}. Received: none."
-                )
-            source, target = (
-                raw.one_line(_segment(segments, language, name, count), path, count)
-                for language in sides.languages
-            )
-            if source and target:
-                yield source, target
+            texts = [
+                _segment(segments, code, f"<tu> {count} of {path}") for code in sides.languages
+            ]
+            if all(map(str.strip, texts)):
+                yield texts
             else:
                 skipped += 1
     seen = f"its languages are {', '.join(code for code, _ in codes.most_common(8)) or 'none'}"
     if skipped == count:
         raise UserError(
-            f"Expected <tu> with text on both sides in {name}. Received: {skipped} without a pair; "
+            f"Expected <tu> with text on both sides in {path}. Received: {skipped} without a pair; "
             f"{seen}. Check the file, --source_language and --target_language."
         )
     if skipped:
-        progress.on_stderr(
-            f"{name}: left out {skipped:,} units without text on both sides; {seen}."
-        )
+        progress.on_stderr(f"{path}: left out {skipped:,} units without both sides; {seen}.")
 
 
 def _units(stream: IO[bytes], name: str) -> Iterator[Element]:
@@ -276,14 +254,14 @@ def _segment_text(element: Element) -> Iterator[str]:
         yield child.tail or ""
 
 
-def _segment(segments: list[tuple[str, str]], language: str, name: str, number: int) -> str:
+def _segment(segments: list[tuple[str, str]], language: str, unit: str) -> str:
     """Returns the text of a language, "" where there is none."""
     wanted = _code(language)
     near = [each for each in segments if _code(each[0]) == wanted]
     near = near or [each for each in segments if _code(each[0]).startswith(f"{wanted}-")]
     if len({code for code, _ in near}) > 1:
         raise UserError(
-            f"Expected one segment of {language} in <tu> {number} of {name}. Received: "
+            f"Expected one segment of {language} in {unit}. Received: "
             f"{', '.join(code for code, _ in near)}. Name one of them by --source_language or "
             "--target_language."
         )
@@ -296,11 +274,6 @@ def _tag(element: Element) -> str:
 
 def _code(language: str) -> str:
     return language.casefold().replace("_", "-")
-
-
-def _shown(row: Sequence[str]) -> str:
-    text = " | ".join(row)
-    return repr(text if len(text) <= _SHOWN else text[:_SHOWN] + "...")
 
 
 # What reads which; .gz may stand behind all of them.

@@ -12,7 +12,7 @@ from t2t_repro.corpora.cleaner_en_xx import Pair, clean_en_xx_pairs
 from t2t_repro.corpora.sources import corpus_files, files_there, matching_files, present
 from t2t_repro.errors import UserError
 from t2t_repro.files import writing
-from t2t_repro.text import raw, vocabulary
+from t2t_repro.text import raw
 from t2t_repro.text.encoders import RESERVED_TOKENS
 from t2t_repro.text.subword import SubwordTextEncoder
 
@@ -148,11 +148,11 @@ def tmx_pairs(path: str | os.PathLike) -> Iterator[Pair]:
 
 
 def generate_lines_for_vocab(
-    tmp_dir: str, sources: Iterable[Any], file_byte_budget: float = vocabulary.FILE_BYTE_BUDGET
+    tmp_dir: str, sources: Iterable[Any], file_byte_budget: float = raw.FILE_BYTE_BUDGET
 ) -> Iterator[str]:
     """Yields lines from all over each file of `sources`, about so many bytes of each, as T2T."""
     for url, files in sources:
-        yield from vocabulary.sample_lines(corpus_files(tmp_dir, url, files), file_byte_budget)
+        yield from raw.sample_lines(corpus_files(tmp_dir, url, files), file_byte_budget)
 
 
 def get_or_generate_vocab(

@@ -41,10 +41,7 @@ class Corpus:
 
 @dataclasses.dataclass(frozen=True)
 class RawText:
-    """The flags that name the user's text, of whatever form.
-
-    `short` says that the program calls the two of training as `SHORT` has it.
-    """
+    """The flags that name the user's text, of whatever form."""
 
     train_source: str | None = flag(
         None,
@@ -78,7 +75,6 @@ class RawText:
     train_weights: str | None = flag(
         None, "How often each corpus of training is taken, such as 1,2.5."
     )
-    short: bool = False
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> tuple["RawText", dict[str, Any]]:
@@ -91,24 +87,17 @@ class RawText:
         given = [name for name in flags_of(type(self)) if getattr(self, name) is not None]
         for name in given:
             if getattr(self, name) == "":
-                raise unset(self.flag_of(name))
+                raise unset(f"--{name}")
             split, _, what = name.partition("_")
             needed = f"{split}_source" if what == "target" and split in SPLITS else "train_source"
             if needed not in given:
-                raise UserError(
-                    f"Expected {self.flag_of(needed)} with {self.flag_of(name)}. Received: none. "
-                    "Add it."
-                )
+                raise UserError(f"Expected --{needed} with --{name}. Received: none. Add it.")
             if what == "size" and f"{split}_source" in given:
                 raise UserError(f"Expected --{split}_source or --{split}_size. Received: both.")
         self.sides()
 
     def __bool__(self) -> bool:
         return self.train_source is not None
-
-    def flag_of(self, name: str) -> str:
-        """Returns a field's flag as the program has it, for messages."""
-        return f"--{SHORT.get(name, name) if self.short else name}"
 
     def sides(self) -> Sides:
         """Returns how the sides of a file that holds both are told apart.
@@ -133,11 +122,21 @@ class RawText:
         """Returns the corpora of all splits, in the order of the flags.
 
         Raises:
-            UserError: on files that are not there, or have no partner.
+            UserError: on files that have no partner.
         """
-        found = [corpus for split in SPLITS for corpus in self._of_split(split)]
-        for corpus in found:
-            formats.reader_of(corpus.source, corpus.target)
+        found = []
+        for split in SPLITS:
+            sources, targets = self._files(f"{split}_source"), self._files(f"{split}_target")
+            targets = targets or [""] * len(sources)
+            if "" in sources or len(sources) != len(targets):
+                raise UserError(
+                    f"Expected as many files in --{split}_source as in --{split}_target. Received: "
+                    f"{len(sources)} and {len(targets)}."
+                )
+            weights = self._weights(len(sources)) if split == "train" else [1.0] * len(sources)
+            for source, target, weight in zip(sources, targets, weights, strict=True):
+                found.append(Corpus(split, source, target or None, weight))
+                formats.reader_of(source, target or None)
         return found
 
     def pairs(self, split: str) -> Iterator[Pair]:
@@ -153,27 +152,10 @@ class RawText:
         """Returns the pairs of a corpus."""
         return formats.pairs(corpus.source, corpus.target, self.sides())
 
-    def _of_split(self, split: str) -> Iterator[Corpus]:
-        sources, targets = self._files(f"{split}_source"), self._files(f"{split}_target")
-        targets = targets or [""] * len(sources)
-        if "" in sources or len(sources) != len(targets):
-            raise UserError(
-                f"Expected as many files in --{split}_source as in --{split}_target. Received: "
-                f"{len(sources)} and {len(targets)}."
-            )
-        weights = self._weights(len(sources)) if split == "train" else [1.0] * len(sources)
-        for source, target, weight in zip(sources, targets, weights, strict=True):
-            yield Corpus(split, source, target or None, weight)
-
     def _files(self, name: str) -> list[str]:
         """Returns the files of a flag, "" where it leaves one out."""
-        paths = [
-            os.path.expanduser(path.strip()) for path in (getattr(self, name) or "").split(",")
-        ]
-        for path in filter(None, paths):
-            if not os.path.isfile(path):  # a pipe neither: it is read more than once
-                raise UserError(f"Expected {self.flag_of(name)} to be files. Received: {path!r}.")
-        return paths if any(paths) else []
+        paths = [path.strip() for path in (getattr(self, name) or "").split(",")]
+        return list(map(os.path.expanduser, paths)) if any(paths) else []
 
     def _weights(self, count: int) -> list[float]:
         if not self.train_weights:

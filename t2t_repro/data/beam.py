@@ -17,7 +17,7 @@ from t2t_repro.data import generate
 from t2t_repro.data.job import Files, Job, Track, is_encoded_by_sample
 from t2t_repro.files import INCOMPLETE, writing
 from t2t_repro.problem import Problem, Sample, Text2TextProblem
-from t2t_repro.text import vocabulary
+from t2t_repro.text import tokenizer
 
 
 class Beam:
@@ -49,7 +49,7 @@ class Beam:
 
         def build(pipeline: Any, store: Any) -> None:
             counts = pipeline | beam.Create([None]) | beam.FlatMap(read) | beam.Reshuffle()
-            counts |= beam.Map(vocabulary.count_tokens)
+            counts |= beam.Map(tokenizer.count_tokens)
             _ = counts | beam.CombineGlobally(generate.add_counts) | beam.Map(store)
 
         name = f"{job.problem.dataset_filename()}-counts{INCOMPLETE}"

@@ -30,7 +30,7 @@ from t2t_repro.data.packing import SIDES
 from t2t_repro.errors import UserError
 from t2t_repro.files import INCOMPLETE, naming, write_text_atomic, writing
 from t2t_repro.problem import Problem, Sample, Split
-from t2t_repro.text import raw, vocabulary
+from t2t_repro.text import raw, tokenizer
 
 SAMPLES, TEXTS = 1000, 4000  # in a block
 UNSHUFFLED = ".unshuffled" + INCOMPLETE  # behind a file's name, until all samples are in the files
@@ -149,8 +149,8 @@ class Local:
             self._pool = None
 
     def count_tokens(self, job: Job, texts: Iterable[str]) -> dict[str, int]:
-        """Counts as `vocabulary.count_tokens` does, in the same order."""
-        return add_counts(self.map(vocabulary.count_tokens, batched(texts, TEXTS)))
+        """Counts as `tokenizer.count_tokens` does, in the same order."""
+        return add_counts(self.map(tokenizer.count_tokens, batched(texts, TEXTS)))
 
     def make(self, job: Job, files: Files, track: Track) -> dict[str, Any]:
         """Makes files, unless there is no sample; returns `statistics_of` them."""

@@ -66,10 +66,9 @@ def write_sources(
             for pair in progress.track(pairs, "Sources", unit="sentences"):
                 add(*pair)
         for path in request.texts:
-            for number, line in enumerate(raw.lines(path), start=1):
-                text = raw.one_line(line, path, number)
-                left_out += text.strip() in dev
-                if text and text.strip() not in dev:
+            for text in map(raw.joined, raw.lines(path)):
+                left_out += text in dev
+                if text and text not in dev:
                     add(text, "")
     return left_out
 

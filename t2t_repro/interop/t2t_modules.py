@@ -11,7 +11,7 @@ from t2t_repro.errors import UserError
 from t2t_repro.interop.mutable_hparams import MutableHParams
 from t2t_repro.text import encoders
 from t2t_repro.text.subword import SubwordTextEncoder
-from t2t_repro.text.vocabulary import count_tokens
+from t2t_repro.text.tokenizer import count_tokens
 from t2t_repro.text.vocabulary_size import T2T_SIZE
 
 Warn = Callable[[str], None]

@@ -21,7 +21,6 @@ beginnings are one path:
 Each pass goes level by level through arrays of numbers.
 """
 
-import logging
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -29,8 +28,6 @@ import numpy as np
 from t2t_repro.errors import UserError
 from t2t_repro.text.encoders import RESERVED_TOKENS
 from t2t_repro.text.escaping import ESCAPE_CHARACTERS, escape_token
-
-_log = logging.getLogger(__name__)
 
 
 def build_to_target_size(
@@ -50,19 +47,10 @@ def build_to_target_size(
         raise UserError("Expected text to build a vocabulary from. Received: no tokens at all.")
 
     tree = _SuffixTree(token_counts, reserved_tokens, max_subtoken_length)
-    smallest = len(tree.alphabet) + len(reserved_tokens)
-    if target_size < smallest:
-        _log.warning(
-            "A vocabulary of %d was asked for, but the characters of the text alone need %d: it "
-            "will be larger.",
-            target_size,
-            smallest,
-        )
 
     def search(low: int, high: int) -> list[str]:
         middle = (low + high) // 2
         subtokens = tree.subtokens(middle, num_iterations)
-        _log.info("Minimum count %d gives %d subtokens.", middle, len(subtokens))
         miss = abs(len(subtokens) - target_size)
         if miss * 100 < target_size or low >= high or middle < 2:
             return subtokens

@@ -22,11 +22,7 @@ class TextEncoder:
     """Ids written out as numbers: "0 3 1" is [2, 5, 3]. What the algorithmic problems use."""
 
     def __init__(self, num_reserved_ids: int = NUM_RESERVED_TOKENS):
-        self._num_reserved_ids = num_reserved_ids
-
-    @property
-    def num_reserved_ids(self) -> int:
-        return self._num_reserved_ids
+        self.num_reserved_ids = num_reserved_ids
 
     @property
     def vocab_size(self) -> int:
@@ -34,7 +30,7 @@ class TextEncoder:
         raise NotImplementedError(f"{type(self).__name__} does not bound its ids.")
 
     def encode(self, text: str) -> list[int]:
-        return [int(word) + self._num_reserved_ids for word in text.split()]
+        return [int(word) + self.num_reserved_ids for word in text.split()]
 
     def decode(self, ids: Iterable[int], strip_extraneous: bool = False) -> str:
         return " ".join(self.decode_list(self._strip(ids, strip_extraneous)))
@@ -42,18 +38,31 @@ class TextEncoder:
     def decode_list(self, ids: Iterable[int]) -> list[str]:
         """Returns one string for each id, to show what the model sees."""
         return [
-            RESERVED_TOKENS[i]
-            if 0 <= i < self._num_reserved_ids
-            else str(i - self._num_reserved_ids)
+            RESERVED_TOKENS[i] if 0 <= i < self.num_reserved_ids else str(i - self.num_reserved_ids)
             for i in ids
         ]
 
     def _strip(self, ids: Iterable[int], strip_extraneous: bool) -> list[int]:
         """Cuts the reserved ids off the end, if asked to."""
         ids = list(ids)
-        while strip_extraneous and ids and 0 <= ids[-1] < self._num_reserved_ids:
+        while strip_extraneous and ids and 0 <= ids[-1] < self.num_reserved_ids:
             ids.pop()
         return ids
+
+
+class PieceEncoder(TextEncoder):
+    """Pieces of words. `all_subtoken_strings` is the vocabulary in the order of its ids."""
+
+    all_subtoken_strings: tuple[str, ...]
+
+    @property
+    def vocab_size(self) -> int:
+        return len(self.all_subtoken_strings)
+
+    def decode_list(self, ids: Iterable[int]) -> list[str]:
+        """Returns a piece for each id, "" for one outside the vocabulary."""
+        pieces = self.all_subtoken_strings
+        return [pieces[i] if 0 <= i < len(pieces) else "" for i in ids]
 
 
 class ByteTextEncoder(TextEncoder):
@@ -61,10 +70,10 @@ class ByteTextEncoder(TextEncoder):
 
     @property
     def vocab_size(self) -> int:
-        return 2**8 + self._num_reserved_ids
+        return 2**8 + self.num_reserved_ids
 
     def encode(self, text: str) -> list[int]:
-        return [byte + self._num_reserved_ids for byte in text.encode("utf-8")]
+        return [byte + self.num_reserved_ids for byte in text.encode("utf-8")]
 
     def decode(self, ids: Iterable[int], strip_extraneous: bool = False) -> str:
         """Returns the text; bytes that are not UTF-8 become U+FFFD."""
@@ -75,9 +84,9 @@ class ByteTextEncoder(TextEncoder):
         return [self._bytes(i).decode("ascii", "backslashreplace") for i in ids]
 
     def _bytes(self, i: int) -> bytes:
-        if 0 <= i < self._num_reserved_ids:
+        if 0 <= i < self.num_reserved_ids:
             return RESERVED_TOKENS[i].encode("ascii")
-        return bytes([i - self._num_reserved_ids])
+        return bytes([i - self.num_reserved_ids])
 
 
 class TokenTextEncoder(TextEncoder):
@@ -133,12 +142,7 @@ class TokenTextEncoder(TextEncoder):
 
 
 def read_vocabulary(path: str | os.PathLike[str]) -> list[str]:
-    """Returns the lines of a vocabulary file; there must be some, and no two the same."""
-    if not os.path.isfile(path):
-        raise UserError(
-            f"Expected a vocabulary file. Received: {os.fspath(path)}, which does not exist. "
-            "Make it with t2t-datagen, or correct --data_dir."
-        )
+    """Returns the lines of a vocabulary file, no two of which may be the same."""
     lines = list(raw.lines(path))
     check_unique(lines, os.fspath(path))
     return lines

@@ -136,7 +136,7 @@ class GraphSubwords(_GraphEncoder):
         self._meaning = None
         if alone:
             own = [[i] for i in range(len(subtokens))]
-            spelled = [encoder._match(escape_character(c)) for c in alone]
+            spelled = [encoder.cut(escape_character(c)) for c in alone]
             self._meaning = tf.ragged.constant([*own, [], *spelled], dtype=tf.int32)
         self._matcher = tf_text.FastWordpieceTokenizer(
             entries,

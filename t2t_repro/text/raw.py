@@ -8,21 +8,15 @@ import itertools
 import os
 import pathlib
 import re
-import shlex
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from typing import IO
+from typing import IO, Any
 
 from t2t_repro.errors import UserError
 
 _BROKEN_GZIP = (gzip.BadGzipFile, EOFError, zlib.error)
 _BREAKS = re.compile(r"[\r\n]+")
-_BYTE_ORDER_MARKS = (  # UTF-32's little one begins with that of UTF-16
-    (codecs.BOM_UTF32_LE, "UTF-32"),
-    (codecs.BOM_UTF32_BE, "UTF-32"),
-    (codecs.BOM_UTF16_LE, "UTF-16"),
-    (codecs.BOM_UTF16_BE, "UTF-16"),
-)
+FILE_BYTE_BUDGET = 1e6  # of `sample_lines`
 
 
 def find(folder: str | os.PathLike, name: str) -> pathlib.Path | None:
@@ -55,17 +49,10 @@ def opened(path: str | os.PathLike) -> Iterator[IO[bytes]]:
     Raises:
         UserError: on a gzip file that is broken, also while it is read.
     """
-    path = pathlib.Path(path)
-    with unpacked(path) if path.suffix == ".gz" else open(path, "rb") as stream:
-        yield stream
-
-
-@contextlib.contextmanager
-def unpacked(path: str | os.PathLike) -> Iterator[IO[bytes]]:
-    """Opens a gzip file of whatever name, to read its bytes; as `opened`."""
+    open_file: Callable[..., Any] = gzip.open if os.fspath(path).endswith(".gz") else open
     try:
-        with gzip.open(path, "rb") as stream:
-            yield stream  # type: ignore[misc]
+        with open_file(path, "rb") as stream:
+            yield stream
     except _BROKEN_GZIP as error:
         raise UserError(
             f"Expected {os.fspath(path)} to be a whole gzip file. Received: {error}. Get it again."
@@ -79,19 +66,11 @@ def raw_lines(path: str | os.PathLike) -> Iterator[bytes]:
     characters that Unicode calls line separators occur inside real sentences.
 
     Raises:
-        UserError: on gzip that is broken, and on UTF-16 and UTF-32.
+        UserError: on gzip that is broken.
     """
     with opened(path) as stream:
-        for number, line in enumerate(stream):
-            if number == 0:
-                encoding = next((e for mark, e in _BYTE_ORDER_MARKS if line.startswith(mark)), "")
-                if encoding:
-                    raise UserError(
-                        f"Expected UTF-8 text in {os.fspath(path)}. Received: {encoding}. Convert "
-                        f"it: iconv -f {encoding} -t UTF-8 {shlex.quote(os.fspath(path))} > NEW"
-                    )
-                line = line.removeprefix(codecs.BOM_UTF8)
-            yield line
+        yield from (line.removeprefix(codecs.BOM_UTF8) for line in itertools.islice(stream, 1))
+        yield from stream
 
 
 def lines(path: str | os.PathLike) -> Iterator[str]:
@@ -108,23 +87,9 @@ def lines(path: str | os.PathLike) -> Iterator[str]:
             raise UserError(
                 f"Expected UTF-8 text in {os.fspath(path)}. Received: byte "
                 f"0x{line[error.start]:02x} at line {number}, column {error.start + 1}. Convert "
-                "it: iconv -f WINDOWS-1252 -t UTF-8."
+                "it: iconv -f WINDOWS-1252 -t UTF-8, or -f UTF-16 where the first line is named."
             ) from error
         yield text.removesuffix("\n").removesuffix("\r")
-
-
-def one_line(text: str, path: str | os.PathLike, number: int) -> str:
-    """Returns a sentence stripped and on one line.
-
-    Raises:
-        UserError: on what text cannot hold.
-    """
-    if "\0" in text:
-        raise UserError(
-            f"Expected text in {os.fspath(path)}. Received: a NUL character at line {number}. "
-            "Leave it out: tr -d '\\000' < FILE > NEW, if the file is text at all."
-        )
-    return joined(text)
 
 
 def joined(text: str) -> str:
@@ -211,3 +176,23 @@ def count_parallel_lines(inputs_path: str | os.PathLike, targets_path: str | os.
 def _count_unchanged(inputs_path: str, targets_path: str, seen: tuple) -> int:
     del seen  # part of the cache's key
     return sum(1 for _ in parallel_lines(inputs_path, targets_path))
+
+
+def sample_lines(
+    paths: Iterable[str | os.PathLike], file_byte_budget: float = FILE_BYTE_BUDGET
+) -> Iterator[str]:
+    """Yields stripped lines of each file, evenly spread, of about `file_byte_budget` characters.
+
+    These are the lines that tensor2tensor takes: all of a file below twice the budget until the
+    budget is spent, else one and then `size / budget / 2` left out, and so on.
+    """
+    for path in paths:
+        is_packed = os.fspath(path).endswith(".gz")  # it is read for the size of its text
+        size = sum(map(len, raw_lines(path))) if is_packed else os.path.getsize(path)
+        step = int(size / file_byte_budget / 2) + 1
+        left = file_byte_budget
+        for line in itertools.islice(stripped_lines(path), step - 1, None, step):
+            if left <= 0:
+                break
+            left -= len(line)
+            yield line

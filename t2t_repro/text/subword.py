@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from t2t_repro.errors import UserError
 from t2t_repro.text import tokenizer
 from t2t_repro.text.encoders import (
-    TextEncoder,
+    PieceEncoder,
     check_unique,
     read_vocabulary,
     write_vocabulary,
@@ -24,13 +24,17 @@ from t2t_repro.text.escaping import (
     escape_token,
     unescape_token,
 )
-from t2t_repro.text.vocabulary import count_tokens
 
 _CACHE_SIZE = 2**21  # characters of tokens, and ids of theirs, that are remembered: some 60 MB
 
 
-class SubwordTextEncoder(TextEncoder):
-    """Text to subtoken ids and back. The first two subtokens spell the reserved <pad> and <EOS>."""
+class SubwordTextEncoder(PieceEncoder):
+    """Text to subtoken ids and back. The first two subtokens spell the reserved <pad> and <EOS>.
+
+    Attributes:
+        all_subtoken_strings: the vocabulary in the order of its ids.
+        alphabet: the characters that need no escape; the newline always has one.
+    """
 
     def __init__(self, filename: str | os.PathLike[str]):
         """Reads a vocabulary file: one subtoken on each line, in quotes or without."""
@@ -42,14 +46,14 @@ class SubwordTextEncoder(TextEncoder):
     def from_subtokens(cls, subtokens: Iterable[str]) -> "SubwordTextEncoder":
         """Returns the encoder of a vocabulary in memory. An empty subtoken only takes up an id."""
         encoder = cls.__new__(cls)
-        TextEncoder.__init__(encoder)
+        PieceEncoder.__init__(encoder)
         subtokens = list(subtokens)
         check_unique(subtokens, "the list of subtokens")
         encoder._set_subtokens(subtokens, "the list of subtokens")
         return encoder
 
     def _set_subtokens(self, subtokens: list[str], source: str) -> None:
-        self._subtokens = subtokens
+        self.all_subtoken_strings = tuple(subtokens)
         self._ids = {subtoken: i for i, subtoken in enumerate(subtokens) if subtoken}
         missing = sorted(ESCAPE_CHARACTERS - self._ids.keys())
         if missing:
@@ -59,7 +63,7 @@ class SubwordTextEncoder(TextEncoder):
                 f"character that the vocabulary lacks. Received: {source}, without "
                 f"{' '.join(missing)}. Make it with t2t-datagen."
             )
-        self._alphabet = frozenset(c for subtoken in subtokens for c in subtoken)
+        self.alphabet = frozenset(c for subtoken in subtokens for c in subtoken)
         # The longest subtoken that begins with a character bounds the search for a match.
         self._longest: dict[str, int] = {}
         for subtoken in self._ids:
@@ -67,22 +71,9 @@ class SubwordTextEncoder(TextEncoder):
             self._longest[first] = max(self._longest.get(first, 0), len(subtoken))
         self._cache = _Cache(self)
 
-    @property
-    def vocab_size(self) -> int:
-        return len(self._subtokens)
-
-    @property
-    def all_subtoken_strings(self) -> tuple[str, ...]:
-        """Returns the vocabulary in the order of its ids."""
-        return tuple(self._subtokens)
-
-    @property
-    def alphabet(self) -> frozenset[str]:
-        """Returns the characters that need no escape; the newline always has one."""
-        return self._alphabet
-
     def encode(self, text: str) -> list[int]:
-        return self._encode_tokens(tokenizer.encode(text))
+        cache = self._cache
+        return [i for token in tokenizer.encode(text) for i in cache[token]]
 
     def encode_without_tokenizing(self, token: str) -> list[int]:
         """Returns the ids of `token` as one token, whatever characters it has.
@@ -90,17 +81,13 @@ class SubwordTextEncoder(TextEncoder):
         For text that the caller has cut into tokens. `decode` of several of them puts a blank
         between two that begin with letters or digits, and nothing elsewhere.
         """
-        return self._encode_tokens([token])
+        return list(self._cache[token])
 
     def decode(self, ids: Iterable[int], strip_extraneous: bool = False) -> str:
         """Returns the text of `ids`. Ids outside the vocabulary decode to nothing."""
         spelled = "".join(self.decode_list(self._strip(ids, strip_extraneous)))
         tokens = [unescape_token(part) for part in spelled.split("_") if part]
         return tokenizer.decode([token for token in tokens if token])
-
-    def decode_list(self, ids: Iterable[int]) -> list[str]:
-        size = len(self._subtokens)
-        return [self._subtokens[i] if 0 <= i < size else "" for i in ids]
 
     def resegment(self, ids: Iterable[int], rate: float, draw: Callable[[], float]) -> list[int]:
         """Returns ids of the same text, whose tokens are cut into other subtokens.
@@ -119,15 +106,15 @@ class SubwordTextEncoder(TextEncoder):
         pieces: list[str] = []
         for i in ids:
             if i < self.num_reserved_ids:
-                cut += self._match("".join(pieces), rate, draw)
+                cut += self.cut("".join(pieces), rate, draw)
                 cut.append(i)
                 pieces.clear()
                 continue
-            pieces.append(self._subtokens[i])
+            pieces.append(self.all_subtoken_strings[i])
             if pieces[-1].endswith("_"):  # the end of a token
-                cut += self._match("".join(pieces), rate, draw)
+                cut += self.cut("".join(pieces), rate, draw)
                 pieces.clear()
-        return cut + self._match("".join(pieces), rate, draw)
+        return cut + self.cut("".join(pieces), rate, draw)
 
     def store_to_file(
         self, filename: str | os.PathLike[str], add_single_quotes: bool = True
@@ -138,7 +125,8 @@ class SubwordTextEncoder(TextEncoder):
         encodes every text, but not always to the same ids.
         """
         quote = "'" if add_single_quotes else ""
-        write_vocabulary(filename, (f"{quote}{subtoken}{quote}" for subtoken in self._subtokens))
+        lines = (f"{quote}{subtoken}{quote}" for subtoken in self.all_subtoken_strings)
+        write_vocabulary(filename, lines)
 
     @classmethod
     def build_from_generator(
@@ -147,15 +135,11 @@ class SubwordTextEncoder(TextEncoder):
         target_size: int,
         max_subtoken_length: int | None = None,
         reserved_tokens: Sequence[str] | None = None,
-        count: Callable[[Iterable[str]], Mapping[str, int]] = count_tokens,
     ) -> "SubwordTextEncoder":
-        """Returns a vocabulary of about `target_size` subtokens, built from lines of text.
-
-        `count` counts the tokens of the lines.
-        """
+        """Returns a vocabulary of about `target_size` subtokens, built from lines of text."""
         return cls.build_to_target_size(
             target_size,
-            count(generator),
+            tokenizer.count_tokens(generator),
             min_val=1,
             max_val=1000,
             max_subtoken_length=max_subtoken_length,
@@ -201,14 +185,10 @@ class SubwordTextEncoder(TextEncoder):
             )
         )
 
-    def _encode_tokens(self, tokens: Iterable[str]) -> list[int]:
-        cache = self._cache
-        return [i for token in tokens for i in cache[token]]
-
-    def _match(
+    def cut(
         self, escaped: str, rate: float = 0, draw: Callable[[], float] = lambda: 1
     ) -> list[int]:
-        """Cuts an escaped token into the longest subtokens, from left to right.
+        """Returns the ids of an escaped token: the longest subtokens, from left to right.
 
         `rate` and `draw` are those of `resegment`.
         """
@@ -231,7 +211,7 @@ class SubwordTextEncoder(TextEncoder):
             else:
                 # In a file that tensor2tensor did not write, or wrote without quotes, a character
                 # may occur only within longer subtokens. tensor2tensor stops here.
-                ids += self._match(escape_character(escaped[start]))
+                ids += self.cut(escape_character(escaped[start]))
                 start += 1
         return ids
 
@@ -245,7 +225,7 @@ class _Cache(dict[str, list[int]]):
 
     def __missing__(self, token: str) -> list[int]:
         encoder = self._encoder
-        ids = encoder._match(escape_token(token, encoder.alphabet))
+        ids = encoder.cut(escape_token(token, encoder.alphabet))
         size = len(token) + len(ids)
         if self._size + size > _CACHE_SIZE:
             self.clear()

@@ -7,7 +7,7 @@ beginning or end of the text it does. `"Dude - that's so cool."` becomes
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 # [^\W_] is str.isalnum(), which holds for exactly the categories L and N.
 _RUNS = re.compile(r"[^\W_]+|[\W_]+")
@@ -32,3 +32,12 @@ def decode(tokens: Sequence[str]) -> str:
         pieces.append(token)
         after_word = is_word
     return "".join(pieces)
+
+
+def count_tokens(lines: Iterable[str]) -> dict[str, int]:
+    """Returns how often each token of the lines occurs, in the order of first occurrence."""
+    counts: dict[str, int] = {}
+    for line in lines:
+        for token in encode(line):
+            counts[token] = counts.get(token, 0) + 1
+    return counts

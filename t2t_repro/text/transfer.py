@@ -11,7 +11,6 @@ from t2t_repro.text.encoders import (
     TextEncoder,
     TokenTextEncoder,
 )
-from t2t_repro.text.escaping import escape_character
 from t2t_repro.text.sentence_piece import SentencePieceEncoder
 from t2t_repro.text.subword import SubwordTextEncoder
 
@@ -34,15 +33,15 @@ def parts(mine: TextEncoder, parent: TextEncoder) -> list[list[int]]:
     own = pieces_of(mine)[NUM_RESERVED_TOKENS:]
     if type(mine) is not type(parent):
         return reserved + [[] for _ in own]
+    if isinstance(parent, SubwordTextEncoder):
+        return reserved + [parent.cut(piece) for piece in own]
     ids = {piece: i for i, piece in enumerate(pieces_of(parent)) if piece}
-    escapes = isinstance(parent, SubwordTextEncoder)
     longest = max(map(len, ids), default=0)
-    return reserved + [_cut(piece, ids, longest, escapes) for piece in own]
+    return reserved + [_cut(piece, ids, longest) for piece in own]
 
 
-def _cut(piece: str, ids: dict[str, int], longest: int, escapes: bool) -> list[int]:
-    """Cuts into the longest pieces from left to right; spells what there is none for, or leaves it
-    out."""
+def _cut(piece: str, ids: dict[str, int], longest: int) -> list[int]:
+    """Cuts into the longest pieces from left to right, and leaves out what there is none for."""
     found: list[int] = []
     start = 0
     while start < len(piece):
@@ -51,8 +50,6 @@ def _cut(piece: str, ids: dict[str, int], longest: int, escapes: bool) -> list[i
             end -= 1
         if end > start:
             found.append(ids[piece[start:end]])
-        elif escapes:
-            found += _cut(escape_character(piece[start]), ids, longest, escapes=False)
         start = max(end, start + 1)
     return found
 

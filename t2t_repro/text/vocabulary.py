@@ -1,46 +1,133 @@
-"""What a vocabulary is built from: some lines of files, and how often each token occurs."""
+"""Vocabulary files: an encoder has `encode`, `decode` and `vocab_size`; a file says which it is.
 
+A user gives files of his own: tensor2tensor's subwords or SentencePiece models, one for both sides
+or one a side. A copy lies in the data directory and in the run; its name tells which it is.
+"""
+
+import functools
 import os
-from collections.abc import Iterable, Iterator
+import pathlib
+from collections.abc import Mapping
 
-from t2t_repro.text import raw, tokenizer
-
-FILE_BYTE_BUDGET = 1e6
-
-
-def count_tokens(lines: Iterable[str]) -> dict[str, int]:
-    """Returns how often each token occurs, in the order of first occurrence."""
-    counts: dict[str, int] = {}
-    for line in lines:
-        for token in tokenizer.encode(line):
-            counts[token] = counts.get(token, 0) + 1
-    return counts
+from t2t_repro.errors import UserError
+from t2t_repro.files import writing
+from t2t_repro.text.encoders import ByteTextEncoder, TextEncoder, TokenTextEncoder
+from t2t_repro.text.sentence_piece import SentencePieceEncoder
+from t2t_repro.text.subword import SubwordTextEncoder
 
 
-def sample_lines(
-    paths: Iterable[str | os.PathLike[str]], file_byte_budget: float = FILE_BYTE_BUDGET
-) -> Iterator[str]:
-    """Yields stripped lines of each file, evenly spread, of about `file_byte_budget` characters.
+class VocabType:
+    """The kinds of vocabulary of a text problem; each value is the last part of the file's name."""
 
-    These are the lines that tensor2tensor takes: all of a file below twice the budget until the
-    budget is spent, else one and then `size / budget / 2` left out, and so on.
+    CHARACTER = "character"
+    SUBWORD = "subwords"
+    TOKEN = "tokens"
+    SENTENCE_PIECE = "model"
+
+
+_SIDES = ("inputs", "targets")
+
+
+def sized(path: pathlib.Path) -> list[pathlib.Path]:
+    """Returns the files there that differ from "vocab.NAME.SIZE.KIND" in the size alone."""
+    stem, _, kind = path.name.rsplit(".", 2)
+    return sorted(path.parent.glob(f"{stem}.[0-9]*.{kind}"))
+
+
+def read(
+    kind: str, path: str | os.PathLike, oov: str | None = None, command: str = "t2t-datagen"
+) -> TextEncoder:
+    """Returns the encoder of a vocabulary, which a process parses once while its file stays as is.
+
+    Args:
+        kind: of `VocabType`.
+        path: the file.
+        oov: what stands for an unknown token; for TOKEN.
+        command: what makes the file, for messages.
+
+    Raises:
+        UserError: if there is no such file.
     """
-    for path in paths:
-        skip = int(_text_size(path) / file_byte_budget / 2)
-        left, skipped = file_byte_budget, 0
-        for line in raw.stripped_lines(path):
-            if skipped < skip:
-                skipped += 1
-                continue
-            if left <= 0:
-                break
-            left -= len(line)
-            skipped = 0
-            yield line
+    if kind == VocabType.CHARACTER:
+        return ByteTextEncoder()
+    if not os.path.isfile(path):
+        raise UserError(
+            f"Expected the vocabulary {os.fspath(path)!r}. Received: no such file. Make it: "
+            f"{command}"
+        )
+    status = os.stat(path)
+    return _unchanged(kind, os.fspath(path), oov, (status.st_size, status.st_mtime_ns))
 
 
-def _text_size(path: str | os.PathLike[str]) -> int:
-    """Returns the size of the text in bytes; a gzipped file is read for it."""
-    if not os.fspath(path).endswith(".gz"):
-        return os.path.getsize(path)
-    return sum(len(line) for line in raw.raw_lines(path))
+@functools.lru_cache(maxsize=16)
+def _unchanged(kind: str, path: str, oov: str | None, seen: tuple) -> TextEncoder:
+    del seen  # part of the cache's key
+    if kind == VocabType.TOKEN:
+        return TokenTextEncoder(path, replace_oov=oov)
+    return (
+        SentencePieceEncoder(path) if kind == VocabType.SENTENCE_PIECE else SubwordTextEncoder(path)
+    )
+
+
+def own_names(files: Mapping[str, str], problem: str) -> dict[str, str]:
+    """Returns {side: the name in the data directory} of the user's files.
+
+    Args:
+        files: {"inputs": path, "targets": path}; the same path twice: one for both sides.
+        problem: the problem's name; one vocabulary of subwords is called as its own.
+
+    Raises:
+        UserError: if a file is no vocabulary.
+    """
+    kinds, sizes = {}, {}
+    for side, path in files.items():
+        with open(path, "rb") as file:  # a model begins with a line feed, the tag of a piece
+            is_model = file.read(1) == b"\n"
+        kinds[side] = VocabType.SENTENCE_PIECE if is_model else VocabType.SUBWORD
+        sizes[side] = read(kinds[side], path).vocab_size
+    if files["inputs"] != files["targets"]:
+        return {side: f"vocab.{problem}.{side}.{kinds[side]}" for side in files}
+    size = f"{sizes['inputs']}." if kinds["inputs"] == VocabType.SUBWORD else ""
+    return dict.fromkeys(_SIDES, f"vocab.{problem}.{size}{kinds['inputs']}")
+
+
+def find_own(folder: str | os.PathLike, problem: str) -> dict[str, str]:
+    """Returns {side: name} of the user's vocabularies in a folder; {}: the problem's own counts."""
+    kinds = (VocabType.SUBWORD, VocabType.SENTENCE_PIECE)
+    names = [(side, f"vocab.{problem}.model") for side in _SIDES]
+    names += [(side, f"vocab.{problem}.{side}.{kind}") for side in _SIDES for kind in kinds]
+    there: dict[str, str] = {}
+    for side, name in names:
+        if os.path.isfile(os.path.join(folder, name)):
+            there.setdefault(side, name)
+    return there if len(there) == len(_SIDES) else {}
+
+
+def install_own(
+    files: Mapping[str, str], to: Mapping[str, str], folder: str | os.PathLike, problem: str
+) -> None:
+    """Copies the user's files into a folder, in the place of the problem's others there."""
+    for path in pathlib.Path(folder).glob(f"vocab.{problem}.*"):
+        if path.name not in to.values():
+            path.unlink()
+    for side, name in to.items():
+        with writing(pathlib.Path(folder, name), "wb") as copy:
+            copy.write(pathlib.Path(files[side]).read_bytes())
+
+
+def is_own_installed(
+    files: Mapping[str, str], to: Mapping[str, str], folder: str | os.PathLike, problem: str
+) -> bool:
+    """Whether a folder has these files, and no others that would be read in their place."""
+    copies = {side: pathlib.Path(folder, name) for side, name in to.items()}
+    return find_own(folder, problem) in ({}, dict(to)) and all(
+        copy.is_file() and copy.read_bytes() == pathlib.Path(files[side]).read_bytes()
+        for side, copy in copies.items()
+    )
+
+
+def read_own(folder: str | os.PathLike, of: Mapping[str, str]) -> dict[str, TextEncoder]:
+    """Returns {side: encoder} of the names that `find_own` returns."""
+    return {
+        side: read(name.rpartition(".")[2], os.path.join(folder, name)) for side, name in of.items()
+    }

@@ -24,9 +24,8 @@ from collections.abc import Mapping, Sequence
 from t2t_repro import schema
 from t2t_repro.errors import UserError
 from t2t_repro.files import INCOMPLETE, sha256, write_text_atomic
-from t2t_repro.text import transfer
 from t2t_repro.text.subword import SubwordTextEncoder
-from t2t_repro.text.vocabulary_file import sized
+from t2t_repro.text.vocabulary import sized
 
 T2T_SIZE = 2**15  # of a text problem that does not say it
 # Text in bytes, and subwords for it: measured on 10,000 pairs of captions, and T2T's for WMT.
@@ -37,31 +36,7 @@ _KINDS_OF_LITTLE, _GROWTH = 16_000, 0.56
 _LEAST = 500
 _SEEN = 10  # how often a subword must occur at least, where its number is chosen here
 _MORE = 2  # times as many as are wanted are looked at for an extension
-_T2T_COUNTS = (1, 1000)  # the minimum counts among which T2T chooses
-
-
-@dataclasses.dataclass(frozen=True)
-class Text:
-    """The text that a vocabulary is built from.
-
-    Attributes:
-        words: how many words it has: tokens of letters and digits.
-        kinds: how many of them are different.
-        size: its bytes in UTF-8, but for the blanks between two words.
-    """
-
-    words: int
-    kinds: int
-    size: int
-
-    @classmethod
-    def of(cls, counts: Mapping[str, int]) -> "Text":
-        """Returns what a text is, of the counts of its tokens."""
-        of_words = [count for token, count in counts.items() if token[0].isalnum()]
-        size = sum(
-            len(token.encode("utf-8", "surrogatepass")) * count for token, count in counts.items()
-        )
-        return cls(sum(of_words), len(of_words), size)
+_T2T_MOST = 1000  # the highest minimum count that T2T tries
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,7 +61,7 @@ class VocabularySize:
     def of(cls, path: pathlib.Path) -> "VocabularySize | None":
         """Returns what is known of a vocabulary; None: it was not built here, or changed since."""
         try:
-            known = schema.read(_beside(path), cls, "Delete it.")
+            known = schema.read(_beside(path), cls)
         except (OSError, UserError):
             return None
         return known if path.exists() and known.sha256 == sha256(path) else None
@@ -98,7 +73,7 @@ def supported(size: int, kinds: int = 0) -> int:
     A text of many different words counts as so many captions as have them: it has more to spell.
 
     Args:
-        size: its bytes.
+        size: its bytes in UTF-8.
         kinds: how many different words it has; 0: unknown.
     """
     exponent = math.log(_FOR_MUCH / _FOR_LITTLE) / math.log(_MUCH / _LITTLE)
@@ -110,7 +85,6 @@ def supported(size: int, kinds: int = 0) -> int:
 def build(
     path: pathlib.Path,
     asked: int | None,
-    why: str,
     counts: Mapping[str, int],
     *,
     repeated: float = 1.0,
@@ -122,47 +96,46 @@ def build(
     """Builds a vocabulary and writes it, and what is known of it.
 
     Args:
-        path: its file.
+        path: its file, "vocab.NAME.SIZE.subwords".
         asked: about how many subwords; None: as many as the text supports.
-        why: who asked.
         counts: the tokens of the text and how often each occurs.
         repeated: how often the text has each of its pairs: it supports no more subwords for that.
         is_t2t: whether T2T's vocabulary is wanted, which has more subwords than asked for where
             each of them occurs a thousand times.
-        named: as `write`'s.
+        named: whether SIZE stays as it is; else it becomes the number of subwords.
         max_subtoken_length: as `SubwordTextEncoder.build_to_target_size`'s; the next too.
         reserved_tokens: tokens to be given the first ids.
     """
-    whole = counts
+    once = counts
     if repeated != 1:
-        counts = {token: max(1, round(count / repeated)) for token, count in whole.items()}
-    text = Text.of(counts)
-    fits = supported(text.size, text.kinds)
-    built = whole if asked else counts  # a number that is asked for is made as T2T makes it
-    (least, most), highest = _T2T_COUNTS, max(built.values(), default=0)
-
-    made = functools.partial(
+        once = {token: max(1, round(count / repeated)) for token, count in counts.items()}
+    words = [count for token, count in once.items() if token[0].isalnum()]
+    sizes = (len(token.encode("utf-8", "surrogatepass")) * n for token, n in once.items())
+    fits = supported(sum(sizes), len(words))
+    # A number that is asked for is made as T2T makes it.
+    target, of, least = (asked, counts, 1) if asked else (fits, once, _SEEN)
+    build_from = functools.partial(
         SubwordTextEncoder.build_to_target_size,
         max_subtoken_length=max_subtoken_length,
         reserved_tokens=reserved_tokens,
     )
-    encoder = made(asked or fits, built, least if asked else _SEEN, most)
-    target = asked or fits
-    if encoder.vocab_size > 1.01 * target and highest > most and not is_t2t:
-        fewer = made(target, built, most, highest)
+    encoder, highest = build_from(target, of, least, _T2T_MOST), max(of.values(), default=0)
+    if encoder.vocab_size > 1.01 * target and highest > _T2T_MOST and not is_t2t:
+        fewer = build_from(target, of, _T2T_MOST, highest)
         encoder = min(encoder, fewer, key=lambda e: abs(e.vocab_size - target))
-    if encoder.vocab_size > fits:  # as it may be where it was asked for
-        fits = min(fits, made(fits, counts, _SEEN, most).vocab_size)
-    fits = min(fits, encoder.vocab_size) if not asked else fits
-    reason = f"{text.words:,} running words, {text.kinds:,} different ones, support {fits:,}"
+    if not asked:
+        fits = min(fits, encoder.vocab_size)
+    elif encoder.vocab_size > fits:
+        fits = min(fits, build_from(fits, once, _SEEN, _T2T_MOST).vocab_size)
+    reason = f"{sum(words):,} running words, {len(words):,} different ones, support {fits:,}"
     if asked:
-        reason = f"{why} asks for {asked:,}; {reason}"
+        reason = f"{asked:,} are asked for; {reason}"
         if encoder.vocab_size < 0.9 * asked:
             reason += "; the text has no more, whole words included"
-    write(path, encoder, asked, fits, reason, named)
+    _write(path, encoder, asked, fits, reason, named)
 
 
-def write(
+def _write(
     path: pathlib.Path,
     encoder: SubwordTextEncoder,
     asked: int | None,
@@ -170,16 +143,7 @@ def write(
     reason: str,
     named: bool = False,
 ) -> None:
-    """Writes a vocabulary, and what is known of it, in the place of one of another size.
-
-    Args:
-        path: its file, "vocab.NAME.SIZE.subwords".
-        encoder: the vocabulary.
-        asked: as `VocabularySize`'s; the next, too.
-        fits: how many subwords the text supports.
-        reason: as `VocabularySize`'s.
-        named: whether SIZE stays as it is; else it becomes the number of subwords.
-    """
+    """Writes a vocabulary, and what is known of it, in the place of one of another size."""
     if not named:
         for other in sized(path):
             other.unlink()
@@ -188,65 +152,9 @@ def write(
         path = path.with_name(f"{stem}.{encoder.vocab_size}.{kind}")
     whole = path.with_name(path.name + INCOMPLETE)
     encoder.store_to_file(whole)
-    known = VocabularySize(
-        sha256=sha256(whole),
-        asked=asked,
-        made=encoder.vocab_size,
-        supported=fits,
-        reason=reason,
-    )
+    known = VocabularySize(sha256(whole), asked, encoder.vocab_size, fits, reason)
     write_text_atomic(_beside(path), json.dumps(dataclasses.asdict(known), indent=1) + "\n")
     os.replace(whole, path)  # last: a kill before it leaves no vocabulary of which nothing is known
-
-
-def extended(
-    old: SubwordTextEncoder,
-    size: int,
-    counts: Mapping[str, int],
-    max_subtoken_length: int | None = None,
-) -> SubwordTextEncoder:
-    """Returns `old` with at most so many subwords behind its own that there are `size`.
-
-    The ids of the old ones stay, so that a model that knows them goes on with its rows. New are the
-    characters that the text has and the vocabulary spells by numbers, then the subwords of the
-    text's own vocabulary that save most: how often each occurs, times the old subwords that it
-    stands for but one.
-
-    Args:
-        old: the vocabulary.
-        size: how many subwords there shall be in all, at most.
-        counts: the tokens of the text and how often each occurs.
-        max_subtoken_length: as `SubwordTextEncoder.build_to_target_size`'s.
-
-    Raises:
-        UserError: if it has as many already.
-    """
-    check_extension(old, size)
-    pieces = list(old.all_subtoken_strings)
-    occurring: Counter[str] = Counter()
-    for token, count in counts.items():
-        for character in set(token) - old.alphabet - {"\n"}:
-            occurring[character] += count
-    new = sorted((c for c in occurring if occurring[c] >= _SEEN), key=lambda c: (-occurring[c], c))
-    characters = new[: size - len(pieces)]
-    spelled = old.alphabet | set(characters)
-    own = SubwordTextEncoder.build_to_target_size(
-        _MORE * size, counts, _SEEN, 1000, max_subtoken_length=max_subtoken_length
-    )
-    known = {*pieces, *characters}
-    more = [p for p in own.all_subtoken_strings if p and p not in known and spelled >= set(p)]
-    union = SubwordTextEncoder.from_subtokens([*pieces, *characters, *more])
-    seen: Counter[int] = Counter()
-    for token, count in counts.items():
-        for i in union.encode_without_tokenizing(token):
-            seen[i] += count
-    parts = transfer.parts(union, old)
-    start = len(pieces) + len(characters)
-    saved = {
-        p: seen[i] * (len(parts[i]) - 1) for i, p in enumerate(more, start) if seen[i] >= _SEEN
-    }
-    best = sorted((p for p in saved if saved[p]), key=lambda p: (-saved[p], p))
-    return SubwordTextEncoder.from_subtokens([*pieces, *characters, *best][:size])
 
 
 def check_extension(old: SubwordTextEncoder, size: int) -> None:
@@ -262,27 +170,61 @@ def check_extension(old: SubwordTextEncoder, size: int) -> None:
         )
 
 
-def build_extended(
+def extend(
     path: pathlib.Path,
-    old: pathlib.Path,
+    parent: pathlib.Path,
     size: int,
     counts: Mapping[str, int],
     max_subtoken_length: int | None,
 ) -> None:
-    """Writes `extended` of a vocabulary file, and what is known of it."""
-    before = SubwordTextEncoder(old)
-    after = extended(before, size, counts, max_subtoken_length)
-    new = after.vocab_size - before.vocab_size
-    reason = f"{before.vocab_size:,} are those of {old}, {new:,} are new"
-    write(path, after, size, after.vocab_size, reason)
+    """Builds a vocabulary that extends another and writes it, and what is known of it.
+
+    The ids of the old subwords stay, so that a model that knows them goes on with its rows. Behind
+    them are the characters that the text has and the old ones spell by numbers, then the subwords
+    of the text's own vocabulary that save most: how often each occurs, times the old subwords that
+    it stands for but one.
+
+    Args:
+        path: its file, "vocab.NAME.SIZE.subwords".
+        parent: the file of the other.
+        size: how many subwords there shall be in all, at most.
+        counts: the tokens of the text and how often each occurs.
+        max_subtoken_length: as `SubwordTextEncoder.build_to_target_size`'s.
+    """
+    old = SubwordTextEncoder(parent)
+    occurring: Counter[str] = Counter()
+    for token, count in counts.items():
+        for character in set(token) - old.alphabet - {"\n"}:
+            occurring[character] += count
+    new = sorted((c for c in occurring if occurring[c] >= _SEEN), key=lambda c: (-occurring[c], c))
+    pieces = [*old.all_subtoken_strings, *new[: size - old.vocab_size]]
+    known, spelled = set(pieces), old.alphabet.union(pieces[old.vocab_size :])
+    own = SubwordTextEncoder.build_to_target_size(
+        _MORE * size, counts, _SEEN, _T2T_MOST, max_subtoken_length=max_subtoken_length
+    )
+    more = [p for p in own.all_subtoken_strings if p and p not in known and spelled >= set(p)]
+    union = SubwordTextEncoder.from_subtokens([*pieces, *more])
+    seen: Counter[int] = Counter()
+    for token, count in counts.items():
+        for i in union.encode_without_tokenizing(token):
+            seen[i] += count
+    saved = {
+        piece: seen[i] * (len(old.cut(piece)) - 1)
+        for i, piece in enumerate(more, len(pieces))
+        if seen[i] >= _SEEN
+    }
+    best = sorted((p for p in saved if saved[p]), key=lambda p: (-saved[p], p))
+    encoder = SubwordTextEncoder.from_subtokens([*pieces, *best][:size])
+    reason = f"{old.vocab_size:,} are those of {parent}"
+    _write(path, encoder, size, encoder.vocab_size, reason)
 
 
-def is_extended(path: pathlib.Path, old: pathlib.Path, size: int) -> bool:
-    """Whether `path` is what `build_extended` writes of `old` for a size."""
+def is_extended(path: pathlib.Path, parent: pathlib.Path, size: int) -> bool:
+    """Whether `path` is what `extend` writes of `parent` for a size."""
     known = VocabularySize.of(path)
     if not known or known.asked != size:
         return False
-    pieces = SubwordTextEncoder(old).all_subtoken_strings
+    pieces = SubwordTextEncoder(parent).all_subtoken_strings
     return SubwordTextEncoder(path).all_subtoken_strings[: len(pieces)] == pieces
 
 

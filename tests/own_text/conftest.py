@@ -114,7 +114,7 @@ def request_of(tmp_path):
     files = {"train_source": str(tmp_path / "en"), "train_target": str(tmp_path / "de")}
 
     def make(output_dir="out", raw=files, **more):
-        raw_text = RawText(**raw, short=True)
+        raw_text = RawText(**raw)
         return OwnTextRequest(raw=raw_text, output_dir=str(tmp_path / output_dir), **more)
 
     return make

@@ -8,7 +8,7 @@ import pytest
 from t2t_repro.errors import UserError
 from t2t_repro.text import SubwordTextEncoder
 from t2t_repro.text.escaping import ESCAPE_CHARACTERS, escape_token
-from t2t_repro.text.vocabulary import count_tokens
+from t2t_repro.text.tokenizer import count_tokens
 
 RESERVED = ["<pad>", "<EOS>"]
 

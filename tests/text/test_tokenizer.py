@@ -42,6 +42,11 @@ def test_decode_undoes_encode(text):
     assert tokenizer.decode(tokenizer.encode(text)) == text
 
 
+def test_tokens_are_counted_in_order():
+    counts = tokenizer.count_tokens(["b a, b", "", "c a"])
+    assert list(counts.items()) == [("b", 2), ("a", 2), (", ", 1), ("c", 1)]
+
+
 def test_words_are_the_categories_l_and_n():
     characters = [chr(i) for i in range(sys.maxunicode + 1)]
     in_words = {c for c in characters if unicodedata.category(c)[0] in "LN"}

@@ -24,9 +24,7 @@ def test_a_piece_that_both_have_is_the_parents_and_a_new_one_is_cut_as_the_paren
     assert found["€"] == [i for c in "\\8364;" for i in ids[c]] == parent.encode("€")[:-1]
     assert [found[piece] for piece in RESERVED] == [[0], [1]]
     for word in ("cabbage", "egg"):  # as the parent reads a whole word
-        assert parent.encode(word) == transfer._cut(
-            f"{word}_", {p: i[0] for p, i in ids.items()}, 5, True
-        )
+        assert parent.encode(word) == parent.cut(f"{word}_")
 
 
 @pytest.mark.parametrize("parent", [ByteTextEncoder(), subwords()])
