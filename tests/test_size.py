@@ -17,7 +17,7 @@ BUDGETS = {
     "t2t_repro": 2905,
     "t2t_repro/bin": 1591,
     "t2t_repro/callbacks": 360,
-    "t2t_repro/corpora": 1980,
+    "t2t_repro/corpora": 1870,
     "t2t_repro/data": 1673,
     "t2t_repro/decoding": 1979,
     "t2t_repro/distill": 312,

@@ -79,14 +79,10 @@ def pairs(source: str, target: str | None, sides: Sides) -> Iterator[Pair]:
     Raises:
         UserError: naming the file, and the line where there is one.
     """
-    reader = reader_of(source, target) or (lambda source, sides: _lines(source, target or ""))
-    for one, other in reader(source, sides):
+    reader = reader_of(source, target)
+    lines = (each.values() for each in raw.parallel_lines(source, target or ""))
+    for one, other in reader(source, sides) if reader else lines:
         yield raw.joined(one), raw.joined(other)
-
-
-def _lines(source: str, target: str) -> Iterator[Pair]:
-    for sample in raw.parallel_lines(source, target):
-        yield sample["inputs"], sample["targets"]
 
 
 def _tsv_pairs(path: str, sides: Sides) -> Iterator[Pair]:

@@ -19,15 +19,13 @@ from t2t_repro.corpora.request import Corpus, RawText
 from t2t_repro.errors import UserError
 from t2t_repro.files import naming, scratch_folder, sha256
 
-Say = Callable[[str], None]
-
 
 def prepare(
     tmp_dir: str | os.PathLike,
     request: RawText,
     names: Names,
     seed: int,
-    say: Say = progress.on_stderr,
+    say: Callable[[str], None] = progress.on_stderr,
 ) -> None:
     """Makes the files of a problem in `tmp_dir`, unless they are there as they would be made.
 
@@ -59,25 +57,18 @@ def prepare(
             return
         say(f"Making the raw text in {folder} again: the flags or the files are others.")
     with naming(folder), scratch_folder(folder / "text") as unfinished:
-        work = _Work(unfinished, request, corpora, names, seed, say)
-        shares, left_out, files = work.make()
-        record = Record(__version__, asked, raw_files, shares, left_out, files)
+        shares, left_out, files = _Work(unfinished, request, corpora, names, seed, say).make()
         for name in own:
             (folder / name).unlink()
-        record.write(folder)  # before the files get their names: what it lacks is the user's
+        # Before the files get their names: what the record lacks is the user's.
+        Record(__version__, asked, raw_files, shares, left_out, files).write(folder)
         for name in files:
-            os.replace(work.folder / name, folder / name)
-    for line in _summary(record):
-        say(line)
-
-
-def _summary(record: Record) -> Iterator[str]:
-    """Yields what was made, for a reader."""
-    for share in record.shares:
+            os.replace(unfinished / name, folder / name)
+    for share in shares:
         often = "" if share.weight == 1 else f", each {share.weight:.4g} times: {share.written:,}"
-        yield f"  {share.split}: {share.corpus}, {share.pairs:,} pairs{often} ({share.share:.1%})"
-    if record.left_out:
-        yield f"  left out: {record.left_out:,} training pairs that nearly repeat one of these"
+        say(f"  {share.split}: {share.corpus}, {share.pairs:,} pairs{often} ({share.share:.1%})")
+    if left_out:
+        say(f"  left out: {left_out:,} training pairs that nearly repeat one of these")
 
 
 class _Text:
@@ -86,12 +77,12 @@ class _Text:
     def __init__(self, folder: pathlib.Path, names: tuple[str, str]):
         self._paths = [folder / name for name in names]
         self._files = [open(path, "w+", encoding="utf-8", newline="\n") for path in self._paths]
-        self._lines = 0
+        self.lines = 0
 
     def add(self, pair: Pair) -> None:
         for file, text in zip(self._files, pair, strict=True):
             file.write(text + "\n")
-        self._lines += 1
+        self.lines += 1
 
     def __iter__(self) -> Iterator[Pair]:
         for file in self._files:
@@ -103,7 +94,7 @@ class _Text:
         """Returns what the files hold, by name."""
         for file in self._files:
             file.close()
-        return {path.name: Made(sha256(path), self._lines) for path in self._paths}
+        return {path.name: Made(sha256(path), self.lines) for path in self._paths}
 
 
 @dataclasses.dataclass
@@ -115,18 +106,17 @@ class _Work:
     corpora: list[Corpus]
     names: Names
     seed: int
-    say: Say
+    say: Callable[[str], None]
 
     def make(self) -> tuple[list[Share], int, dict[str, Made]]:
         """Returns what the corpora gave, how many pairs were left out, and the files."""
         request, every = self.request, _Text(self.folder, ("sources", "targets"))
         dev = 0 if request.dev_source else request.dev_size or splits.MOST_DEV
         sample = splits.Sample(dev + (request.test_size or 0), self.seed)
-        numbers = itertools.count()
 
         def keep(pair: Pair) -> None:
+            sample.add(every.lines, pair)
             every.add(pair)
-            sample.add(next(numbers), pair)
 
         sizes = self._read("train", keep)
         drawn = self._draw(every, sum(sizes), sample)
@@ -137,12 +127,10 @@ class _Work:
             if split not in self.names:
                 continue
             text = _Text(self.folder, self.names[split])
-            if counts := self._read(split, text.add):
-                shares += _shares(self._of(split), counts, counts)
-            else:
-                for pair in part.values():
-                    text.add(pair)
-                shares.append(Share(split, "drawn", len(part), 1.0, len(part), 1.0))
+            for pair in part.values():
+                text.add(pair)
+            counts = self._read(split, text.add) or [len(part)]
+            shares += _shares(self._of(split) or [Corpus(split, "drawn", None)], counts, counts)
             files |= text.close()
         every.close()
         return shares, len(drawn.left_out), files
@@ -154,14 +142,13 @@ class _Work:
         """Reads the corpora of a split; returns how many pairs each has."""
         counts = []
         for corpus in self._of(split):
-            count = 0
+            counts.append(0)
             pairs = self.request.pairs_of(corpus)
             for pair in progress.track(pairs, f"Reading {corpus.source}", unit="pairs"):
                 add(pair)
-                count += 1
-            if not count:
+                counts[-1] += 1
+            if not counts[-1]:
                 raise UserError(f"Expected pairs in {corpus.source}. Received: none.")
-            counts.append(count)
         return counts
 
     def _draw(self, every: _Text, count: int, sample: splits.Sample) -> splits.Drawn:
@@ -179,12 +166,13 @@ class _Work:
         given = [*request.pairs("dev"), *request.pairs("test")]
         pairs = progress.track(every, "Looking for near duplicates", count, "pairs")
         drawn = splits.choose(pairs, splits.apart(sample.drawn(), given), dev, test)
-        if len(drawn.dev) + len(drawn.test) < dev + test:
+        found = len(drawn.dev) + len(drawn.test)
+        if found < dev + test:
             raise UserError(
                 f"Expected {dev + test:,} pairs for dev and test with at most {splits.MANY} near "
                 "duplicates in training, which keeps half of the pairs at least. Received: "
-                f"{len(drawn.dev) + len(drawn.test):,} such pairs of {count:,}. Lower --dev_size "
-                "and --test_size, or name files by --dev_source and --test_source."
+                f"{found:,} of {count:,}. Lower --dev_size and --test_size, or name files by "
+                "--dev_source and --test_source."
             )
         return drawn
 

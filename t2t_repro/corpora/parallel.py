@@ -1,6 +1,5 @@
 """Pairs of sentences out of raw corpora, as tensor2tensor's translation problems name these."""
 
-import functools
 import os
 import pathlib
 import re
@@ -9,11 +8,10 @@ from typing import Any
 
 from t2t_repro import progress
 from t2t_repro.corpora.cleaner_en_xx import Pair, clean_en_xx_pairs
-from t2t_repro.corpora.sources import corpus_files, files_there, matching_files, present
+from t2t_repro.corpora.sources import corpus_files, files_there, matching_files
 from t2t_repro.errors import UserError
 from t2t_repro.files import writing
 from t2t_repro.text import raw
-from t2t_repro.text.encoders import RESERVED_TOKENS
 from t2t_repro.text.subword import SubwordTextEncoder
 
 _SEGMENT = re.compile(r"<seg[^>]*>(.*)</seg>$")
@@ -31,14 +29,14 @@ _TMX_ENTITIES = {
 
 def txt_line_iterator(path: str | os.PathLike) -> Iterator[str]:
     """Yields the stripped lines of a file, or of the same with .gz behind its name."""
-    return raw.stripped_lines(present(path))
+    return raw.stripped_lines(_present(path))
 
 
 def text2text_txt_iterator(
     inputs_path: str | os.PathLike, targets_path: str | os.PathLike
 ) -> Iterator[dict[str, str]]:
     """Yields {"inputs": line, "targets": line}. Unlike T2T, files of unequal length are refused."""
-    return raw.parallel_lines(present(inputs_path), present(targets_path))
+    return raw.parallel_lines(_present(inputs_path), _present(targets_path))
 
 
 def text2text_distill_iterator(
@@ -59,6 +57,10 @@ def text2text_txt_tab_iterator(path: str | os.PathLike) -> Iterator[dict[str, st
         source, tab, target = line.partition("\t")
         if tab:
             yield {"inputs": source.strip(), "targets": target.strip()}
+
+
+def _present(path: str | os.PathLike) -> pathlib.Path:
+    return raw.required(*os.path.split(path))
 
 
 def compile_data(
@@ -125,26 +127,16 @@ def count_compiled(base: str) -> int:
     Raises:
         UserError: if the two files are not of one whole run, as after a kill of tensor2tensor's.
     """
-    counts = []
-    for path in (f"{base}.lang1", f"{base}.lang2"):
-        with open(path, "rb") as stream:
-            blocks = iter(functools.partial(stream.read, 1 << 20), b"")
-            counts.append(sum(block.count(b"\n") for block in blocks))
+    counts = [
+        sum(line.endswith(b"\n") for line in raw.raw_lines(f"{base}.{side}"))
+        for side in ("lang1", "lang2")
+    ]
     if counts[0] != counts[1]:
         raise UserError(
             f"Expected as many lines in {base}.lang1 as in {base}.lang2. Received: {counts[0]} and "
             f"{counts[1]}, as after a run that was killed. Delete both, and try again."
         )
     return counts[0]
-
-
-def tmx_pairs(path: str | os.PathLike) -> Iterator[Pair]:
-    """Yields the pairs of a ParaCrawl .tmx file, as T2T reads it: a <seg> a line, English first.
-
-    Pairs with an empty side are left out.
-    """
-    segments = _tmx_segments(path)
-    return (pair for pair in zip(segments, segments, strict=True) if all(pair))
 
 
 def generate_lines_for_vocab(
@@ -183,10 +175,7 @@ def get_or_generate_vocab_inner(
     path = os.path.join(data_dir, vocab_filename)
     if not os.path.exists(path):
         encoder = SubwordTextEncoder.build_from_generator(
-            generator,
-            vocab_size,
-            max_subtoken_length=max_subtoken_length,
-            reserved_tokens=list(reserved_tokens or RESERVED_TOKENS),
+            generator, vocab_size, max_subtoken_length, reserved_tokens or None
         )
         encoder.store_to_file(path)
     return SubwordTextEncoder(path)
@@ -200,7 +189,8 @@ def _pairs(tmp_dir: str, url: str, files: Sequence[Any]) -> tuple[str, Iterable[
         return "tsv", _watched(paths, _tsv_pairs(paths, source, target))
     if files[0] == "tmx":
         (path,) = corpus_files(tmp_dir, url, files[1:])
-        return "tmx", _watched([path], tmx_pairs(path))
+        segments = _tmx_segments(path)  # English first
+        return "tmx", _watched([path], zip(segments, segments, strict=True))
     paths = corpus_files(tmp_dir, url, files)
     names = [path.name.removesuffix(".gz") for path in paths]
     if all(name.endswith(".sgm") for name in names):
@@ -227,7 +217,8 @@ def _sgm_segments(path: pathlib.Path) -> Iterator[str]:
     return (match[1] for line in raw.stripped_lines(path) if (match := _SEGMENT.match(line)))
 
 
-def _tmx_segments(path: str | os.PathLike) -> Iterator[str]:
+def _tmx_segments(path: pathlib.Path) -> Iterator[str]:
+    """Yields the segments of a ParaCrawl .tmx file, as T2T reads it: a <seg> a line."""
     for line in raw.lines(path):
         if match := _TMX_SEGMENT.match(line):
             text = match[1]

@@ -72,6 +72,10 @@ class Record:
     left_out: int
     files: dict[str, Made]
 
+    def has_made(self, path: pathlib.Path) -> bool:
+        """Returns whether a file is as it was made."""
+        return path.name in self.files and sha256(path) == self.files[path.name].sha256
+
     def write(self, folder: pathlib.Path) -> None:
         """Replaces the record in `folder`."""
         text = json.dumps(dataclasses.asdict(self), indent=1, ensure_ascii=False)
@@ -100,14 +104,14 @@ def repeated(paths: Sequence[str]) -> float:
     That is by --train_weights; 1 where the files were not made here.
     """
     record = read(pathlib.Path(paths[0]).parent) if paths else None
-    shares = [share for share in record.shares if share.split == "train"] if record else []
+    if record is None:
+        return 1.0
+    shares = [share for share in record.shares if share.split == "train"]
     once = sum(min(share.pairs, share.written) for share in shares)
     written = sum(share.written for share in shares)
-    if record is None or written == once:
+    if written == once or not all(map(record.has_made, map(pathlib.Path, paths))):
         return 1.0
-    made = {name: file.sha256 for name, file in record.files.items()}
-    are_made = all(made.get(os.path.basename(path)) == sha256(path) for path in paths)
-    return written / once if are_made else 1.0
+    return written / once
 
 
 def own_files(folder: pathlib.Path, record: Record | None, names: Names) -> set[str]:
@@ -121,13 +125,10 @@ def own_files(folder: pathlib.Path, record: Record | None, names: Names) -> set[
     Raises:
         UserError: if one that is in the way was not made, or was changed since.
     """
-    made = record.files if record else {}
     own = set()
-    for name in dict.fromkeys([*made, *itertools.chain.from_iterable(names.values())]):
-        for path in (folder / name, folder / f"{name}.gz"):
-            if not path.exists():
-                continue
-            if path.name not in made or sha256(path) != made[path.name].sha256:
+    for name in {*(record.files if record else ()), *itertools.chain.from_iterable(names.values())}:
+        for path in filter(pathlib.Path.exists, (folder / name, folder / f"{name}.gz")):
+            if not (record and record.has_made(path)):
                 raise UserError(
                     f"Expected {path} as --train_source made it. Received: another file. Leave out "
                     "--train_source to take it as it is, name another --tmp_dir, or delete it."

@@ -100,7 +100,7 @@ def gunzip_file(gz_path: str | os.PathLike, new_path: str | os.PathLike) -> None
         UserError: if it is broken; nothing is written then.
     """
     if not os.path.exists(new_path):
-        with raw.unpacked(gz_path) as source, writing(new_path, "wb") as target:
+        with raw.opened(gz_path) as source, writing(new_path, "wb") as target:
             shutil.copyfileobj(source, target)
 
 
@@ -136,8 +136,7 @@ def matching_files(tmp_dir: str, url: str, pattern: str) -> list[pathlib.Path]:
     """Returns the paths that match a glob pattern, in order; as `corpus_files`."""
     folder = pathlib.Path(tmp_dir)
     if not any(folder.glob(pattern)):
-        name = os.path.basename(url)
-        _unpack(tmp_dir, url, name, lambda member: fnmatch.fnmatchcase(member, pattern))
+        _unpack(tmp_dir, url, os.path.basename(url), lambda n: fnmatch.fnmatchcase(n, pattern))
     if paths := sorted(folder.glob(pattern)):
         return paths
     raise UserError(f"Expected files {pattern!r} in {tmp_dir!r} or in {url!r}. Received: none.")
@@ -155,8 +154,8 @@ def _unpack(tmp_dir: str, url: str, name: str, wanted: Callable[[str], bool]) ->
 
 def extract(
     path: str | os.PathLike, folder: str | os.PathLike, wanted: Callable[[str], bool]
-) -> list[str]:
-    """Writes the wanted files of an archive into `folder`, and returns their names.
+) -> None:
+    """Writes the wanted files of an archive into `folder`.
 
     The files appear under their names when the whole archive has been read and its checksum is
     right, so that a broken archive, or a kill, leaves none that a later run could take for whole.
@@ -180,12 +179,10 @@ def extract(
                 f"Expected {path} to be a whole archive, whose files belong into one folder. "
                 f"Received: {error}. Delete it and try again."
             ) from error
-        files = [file for file in sorted(unfinished.rglob("*")) if file.is_file()]
-        names = [file.relative_to(unfinished).as_posix() for file in files]
-        for name, file in zip(names, files, strict=True):
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            os.replace(file, folder / name)
-    return names
+        for file in filter(pathlib.Path.is_file, sorted(unfinished.rglob("*"))):
+            to = folder / file.relative_to(unfinished)
+            to.parent.mkdir(parents=True, exist_ok=True)
+            os.replace(file, to)
 
 
 def _unzip(path: pathlib.Path, folder: str, wanted: Callable[[str], bool]) -> None:
@@ -208,13 +205,3 @@ def _untar(path: pathlib.Path, folder: str, wanted: Callable[[str], bool]) -> No
                 seen = packed.tell()
             while archive.fileobj.read(1 << 20):  # to the checksum at the end
                 pass
-
-
-def present(path: str | os.PathLike) -> pathlib.Path:
-    """Returns the path of a file, or of the same with .gz behind its name.
-
-    Raises:
-        UserError: if there is neither.
-    """
-    path = pathlib.Path(path)
-    return path if path.exists() else raw.required(path.parent, path.name)

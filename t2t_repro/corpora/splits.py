@@ -59,11 +59,6 @@ def default_dev_size(count: int) -> int:
     return max(1, min(MOST_DEV, int(count * DEV_SHARE)))
 
 
-def most_drawn(count: int) -> int:
-    """Returns how many of `count` pairs dev and test may have together."""
-    return int(count * (1 - _LEAST_TRAIN))
-
-
 def apart(candidates: list[tuple[int, Pair]], held_out: Sequence[Pair]) -> list[tuple[int, Pair]]:
     """Returns those of the candidates that do not nearly repeat in a split that there is."""
     sources = Index(source for source, _ in held_out)
@@ -80,7 +75,7 @@ def choose(
 ) -> Drawn:
     """Returns the splits; they may be smaller than asked for, where the corpus repeats itself.
 
-    What they take, and what is left out for them, is never more than `most_drawn`.
+    What they take, and what is left out for them, is never more than half of the pairs.
 
     Args:
         corpus: all pairs, in order.
@@ -104,7 +99,7 @@ def choose(
             if len(repeats[place]) > MANY:  # it is not drawn; what is much repeated costs time
                 for index, text in zip((sources, targets), pair, strict=True):
                     index.drop(place, text)
-    most = most_drawn(number + 1)
+    most = int((number + 1) * (1 - _LEAST_TRAIN))
     chosen: dict[int, Pair] = {}
     left_out: set[int] = set()
     many = {place for place, near in enumerate(repeats) if len(near) > MANY}

@@ -46,7 +46,7 @@ def out(tmp_path):
 @pytest.mark.parametrize("name", NAMES)
 def test_only_the_wanted_files_are_written(tmp_path, out, name):
     path = write(tmp_path / name, {"./dev/one": b"1", "dev/two": b"22", "three": RANDOM})
-    assert sources.extract(path, out, {"dev/one", "three"}.__contains__) == ["dev/one", "three"]
+    sources.extract(path, out, {"dev/one", "three"}.__contains__)
     assert files(out) == ["dev/one", "three"]
     assert (out / "three").read_bytes() == RANDOM and (out / "dev/one").read_bytes() == b"1"
 
@@ -67,7 +67,7 @@ def test_nothing_is_written_outside_the_folder(tmp_path, out, name, evil):
 @pytest.mark.parametrize("kind", [b"1", b"2", b"3", b"6"])  # links, a device, a pipe
 def test_what_is_no_file_is_passed_over(tmp_path, out, kind):
     path = write(tmp_path / "a.tgz", {"good": b"1", "other": b""}, kind, "../../secret")
-    assert sources.extract(path, out, lambda name: True) == ["good"]
+    sources.extract(path, out, lambda name: True)
     assert files(out) == ["good"]
 
 

@@ -89,12 +89,9 @@ def encoding(block: Block, models: Models) -> np.ndarray:
     for side in block.sides:
         if not side.is_ascii:
             for i in np.flatnonzero(side.having(_MISREAD)):
-                found[i] |= _is_misread(side.texts[i])
+                text = side.texts[i]
+                found[i] |= bool(_BROKEN.search(text)) or ftfy.fix_encoding(text) != text
     return found
-
-
-def _is_misread(text: str) -> bool:
-    return bool(_BROKEN.search(text)) or ftfy.fix_encoding(text) != text
 
 
 def _without_ordinary(text: str) -> str:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from t2t_repro.corpora.bad_pairs import BadPair
-from t2t_repro.corpora.checks import characters, languages, lengths, models, slips
+from t2t_repro.corpora.checks import characters, languages, lexical, models
 from t2t_repro.corpora.checks.block import Block, Pair, blocks
 from t2t_repro.corpora.checks.models import TRAIN, Models
 from t2t_repro.files import write_text_atomic
@@ -26,7 +26,6 @@ Corpus = Mapping[str, Callable[[], Iterable[Pair]]]
 Track = Callable[[Iterable, str, int | None, str], Iterable]
 ERROR, WARNING = "error", "warning"
 FIRST = 10  # pairs shown of each check
-_SHORT = 20  # characters of a pair, such as "Yes." and "Ja.", that may well be in two splits
 _LONGEST = 200  # characters shown of a line
 OFTEN = 0.3  # of the pairs: what is found that often is how the corpus is, and nothing to leave out
 
@@ -39,56 +38,31 @@ class Check:
         name: in the report and in the file of pairs that were left out.
         text: what is wrong with the pairs that it finds.
         find: returns bool (N,), which of the N pairs of a block they are.
+        model: the field of `Models` that `find` gets beside the block; "": all of them.
         severity: ERROR stops t2t-datagen, WARNING does not.
     """
 
     name: str
     text: str
-    find: Callable[[Block, Models], np.ndarray]
+    find: Callable[[Block, Any], np.ndarray]
+    model: str = ""
     severity: str = WARNING
 
 
-def _duplicate(block: Block, models: Models) -> np.ndarray:
-    return models.repeated[block.split].pair[block.first : block.first + len(block)]
-
-
-def _leaked(block: Block, models: Models) -> np.ndarray:
-    found = models.repeated[block.split].in_held_out[block.first : block.first + len(block)]
-    return found & (block.sources.lengths + block.targets.lengths > _SHORT)
-
-
 CHECKS = (
-    Check("empty", "one side is empty", characters.one_side_empty, ERROR),
-    Check("leakage", "the pair is in dev or test too", _leaked, ERROR),
+    Check("empty", "one side is empty", characters.one_side_empty, severity=ERROR),
+    Check("leakage", "the pair is in dev or test too", models.leaked, severity=ERROR),
     Check("blank", "both sides are empty", characters.both_sides_empty),
     Check("copy", "the target is the source, untranslated", characters.copied),
-    Check("duplicate", "the pair was there before", _duplicate),
+    Check("duplicate", "the pair was there before", models.duplicate),
     Check("markup", "HTML or XML: tags or entities", characters.markup),
-    Check(
-        *("invisible", "control characters, tabs, or characters without width"),
-        characters.invisible,
-    ),
+    Check("invisible", "control characters, tabs, or ones without width", characters.invisible),
     Check("encoding", "letters that were read in a wrong encoding", characters.encoding),
-    Check(
-        *("swapped", "the two sides changed places"),
-        lambda block, models: languages.swapped(block, models.language),
-    ),
-    Check(
-        *("wrong_language", "a side is in another language than the rest of it"),
-        lambda block, models: languages.wrong_language(block, models.language),
-    ),
-    Check(
-        *("wrong_script", "most letters of a side are of another script than the rest of it"),
-        lambda block, models: languages.wrong_script(block, models.language),
-    ),
-    Check(
-        *("slipped", "in a stretch of lines, the targets belong to sources some lines away"),
-        lambda block, models: slips.slipped(block, models.lexicon),
-    ),
-    Check(
-        *("length_ratio", "one side is much longer than usual beside the other"),
-        lambda block, models: lengths.unusual_ratio(block, models.ratio),
-    ),
+    Check("swapped", "the two sides changed places", languages.swapped, "language"),
+    Check("wrong_language", "a side is of another language", languages.wrong_language, "language"),
+    Check("wrong_script", "a side is of another script", languages.wrong_script, "language"),
+    Check("slipped", "the targets belong to sources some lines away", lexical.slipped, "lexicon"),
+    Check("length_ratio", "one side is much longer than usual", models.unusual_ratio, "ratio"),
 )
 
 
@@ -125,8 +99,7 @@ class Finding:
 
     def leaves_out(self, split: str) -> bool:
         """Whether its pairs of a split are bad; of dev and test, only errors are."""
-        held_out = split != TRAIN and self.check.severity != ERROR
-        return not self.usual and not held_out
+        return not self.usual and (split == TRAIN or self.check.severity == ERROR)
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -172,9 +145,10 @@ class Report:
 
     def bad_pairs(self, split: str) -> Iterator[tuple[int, list[str]]]:
         """Yields (line from 1, names of the checks) of each pair that is to be left out."""
+        if split in self.alone:
+            return
         bits = {1 << i: each for i, each in enumerate(self.findings) if each.leaves_out(split)}
-        none = np.zeros(0, np.uint32)
-        marks = none if split in self.alone else self.marks.get(split, none)
+        marks = self.marks[split]
         for number in np.flatnonzero(marks & np.uint32(sum(bits))):
             mark = int(marks[number])
             yield int(number) + 1, [each.check.name for bit, each in bits.items() if mark & bit]
@@ -192,17 +166,14 @@ class Report:
 
     def write(self, path: str | os.PathLike) -> None:
         """Writes it as JSON."""
-        write_text_atomic(path, json.dumps(self.as_dict(), ensure_ascii=False, indent=1) + "\n")
-
-    def as_dict(self) -> dict[str, Any]:
-        """Returns it for JSON."""
-        return {
+        said = {
             "pairs": dict(self.pairs),
             "languages": list(self.languages),
             "bad_pairs": self.num_bad_pairs(),
             "checks": [each.as_dict() for each in self.findings],
             "notes": list(self.notes),
         }
+        write_text_atomic(path, json.dumps(said, ensure_ascii=False, indent=1) + "\n")
 
     def lines(self) -> Iterator[str]:
         """Yields what is said on a terminal: a line for each check that found something."""
@@ -210,32 +181,11 @@ class Report:
         found = [each for each in self.findings if each.count]
         said = f"Checked {pairs} pairs, {' to '.join(filter(None, self.languages))}"
         yield said + (":" if found else ": nothing found.")
-        order = sorted(found, key=lambda each: (each.check.severity != ERROR, -each.count))
-        for each in order:
-            where = ", ".join(f"{e.split} {e.line}" for e in each.first[:3])
-            said = (
-                f"{each.check.severity:7} {each.check.name:15} {each.count:>9,} {each.share:7.2%}"
-            )
-            yield f"  {said}  {each.check.text}: {where}"
+        for each in sorted(found, key=lambda each: (each.check.severity != ERROR, -each.count)):
+            check, where = each.check, ", ".join(f"{e.split} {e.line}" for e in each.first[:3])
+            said = f"{check.severity:7} {check.name:15} {each.count:>9,} {each.share:7.2%}"
+            yield f"  {said}  {check.text}: {where}"
         yield from self.notes
-
-
-def _finding(
-    number: int, marks: Mapping[str, np.ndarray], first: Sequence[Example], kept: bool
-) -> Finding:
-    """Returns what check `number` of the table found; `kept`: no pair is left out for it."""
-    check, bit = CHECKS[number], np.uint32(1 << number)
-    counts = {split: int(np.count_nonzero(of & bit)) for split, of in marks.items()}
-    total = max(1, sum(map(len, marks.values())))
-    often = counts.get(TRAIN, 0) > OFTEN * max(100, len(marks.get(TRAIN, ())))
-    usual = kept or often and check.severity != ERROR
-    return Finding(check, counts, sum(counts.values()) / total, tuple(first), usual)
-
-
-def _visible(text: str) -> str:
-    """Returns a line to show: cut, and what cannot be seen as its code."""
-    shown = text if len(text) <= _LONGEST else text[:_LONGEST] + "..."
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in shown)
 
 
 def examine(
@@ -256,18 +206,21 @@ def examine(
     """
     known = models.fit(_blocks(corpus, track, "reading the corpus", None))
     total = sum(len(each.pair) for each in known.repeated.values())
-    marks: dict[str, list[np.ndarray]] = {split: [] for split in corpus}
+    parts = {split: [np.zeros(0, np.uint32)] for split in corpus}
     first: list[list[Example]] = [[] for _ in CHECKS]
     for block in _blocks(corpus, track, "checking the corpus", total):
-        marks[block.split].append(_marks(block, known, first))
+        parts[block.split].append(_marks(block, known, first))
+    marks = {split: np.concatenate(of) for split, of in parts.items()}
     if known.language.same:
         keep = {*keep, "copy"}  # such as sentences to correct, many of which are right
-    none = [np.zeros(0, np.uint32)]
-    every = {split: np.concatenate(parts or none) for split, parts in marks.items()}
-    findings = [
-        _finding(number, every, first[number], check.name in keep)
-        for number, check in enumerate(CHECKS)
-    ]
+    findings = []
+    for number, check in enumerate(CHECKS):
+        bit = np.uint32(1 << number)
+        counts = {split: int(np.count_nonzero(of & bit)) for split, of in marks.items()}
+        often = counts.get(TRAIN, 0) > OFTEN * max(100, len(marks.get(TRAIN, ())))
+        usual = check.name in keep or often and check.severity != ERROR
+        share = sum(counts.values()) / max(1, total)
+        findings.append(Finding(check, counts, share, first[number], usual))
     notes = [
         f"{each.share:.0%} of the pairs: {each.check.text}. That is how this corpus is; "
         "none is left out for it."
@@ -281,14 +234,8 @@ def examine(
             "The text is tokenized and escaped as Moses does (&apos; for '): a translator that is "
             "trained on it wants its input so, and writes so. detokenizer.perl undoes it."
         )
-    return Report(
-        {split: len(of) for split, of in every.items()},
-        known.language.names,
-        findings,
-        notes,
-        every,
-        alone,
-    )
+    sizes = {split: len(of) for split, of in marks.items()}
+    return Report(sizes, known.language.names, findings, notes, marks, alone)
 
 
 def _blocks(corpus: Corpus, track: Track, doing: str, total: int | None) -> Iterator[Block]:
@@ -299,13 +246,18 @@ def _blocks(corpus: Corpus, track: Track, doing: str, total: int | None) -> Iter
 
 
 def _marks(block: Block, known: Models, first: list[list[Example]]) -> np.ndarray:
+    """Returns the marks of a block's pairs, and adds to the `first` of each check."""
     marks = np.zeros(len(block), np.uint32)
     for number, check in enumerate(CHECKS):
-        found = check.find(block, known)
-        if not found.any():
-            continue
+        found = check.find(block, getattr(known, check.model) if check.model else known)
         marks |= found.astype(np.uint32) << np.uint32(number)
         for i in np.flatnonzero(found)[: FIRST - len(first[number])]:
             texts = (_visible(side.texts[i]) for side in block.sides)
             first[number].append(Example(block.split, block.first + int(i) + 1, *texts))
     return marks
+
+
+def _visible(text: str) -> str:
+    """Returns a line to show: cut, and what cannot be seen as its code."""
+    shown = text if len(text) <= _LONGEST else text[:_LONGEST] + "..."
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in shown)

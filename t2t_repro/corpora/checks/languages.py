@@ -19,15 +19,17 @@ _STRANGE = 3.0  # deviations below the median
 _SURE, _LETTERS = 0.6, 20  # py3langid's probability, and how much it must have seen
 _IDENTIFIED = 500  # lines by which py3langid says what the languages are
 _LEARNED = 1000  # characters of a line, so that a very long one says no more than others
-# Where a group of scripts begins; what stands before the first is no letter of interest.
-_SCRIPTS = np.array(
-    [0x41, 0x370, 0x400, 0x530, 0x590, 0x600, 0x780, *range(0x900, 0xE00, 0x80), 0xE00, 0xF00]
-    + [0x1000, 0x10A0, 0x1100, 0x1200, 0x1380, 0x1780, 0x1800, 0x1E00, 0x1F00, 0x2000, 0x2E80]
-    + [0xAC00, 0xD7B0, 0xF900, 0xFB00, 0xFB50, 0xFE00, 0xFE70, 0xFF00, 0x20000],
-    np.uint32,
+# Where a group of scripts begins, and which group that is, Latin 0; -1: no letter of interest.
+_BEGINS = (
+    *(0x0, 0x41, 0x370, 0x400, 0x530, 0x590, 0x600, 0x780, *range(0x900, 0xE00, 0x80), 0xE00),
+    *(0xF00, 0x1000, 0x10A0, 0x1100, 0x1200, 0x1380, 0x1780, 0x1800, 0x1E00, 0x1F00, 0x2000),
+    *(0x2E80, 0xAC00, 0xD7B0, 0xF900, 0xFB00, 0xFB50, 0xFE00, 0xFE70, 0xFF00, 0x20000),
 )
 _SAME = {0x1E00: 0x41, 0x1F00: 0x370, 0xF900: 0x2E80, 0x20000: 0x2E80, 0xFB50: 0x600, 0xFE70: 0x600}
-_NO_LETTERS = {0x2000, 0xFE00, 0xFF00}
+_NO_LETTERS = {0x0, 0x2000, 0xFE00, 0xFF00}
+_GROUPS = np.array(
+    [-1 if b in _NO_LETTERS else _BEGINS.index(_SAME.get(b, b)) - 1 for b in _BEGINS]
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,7 +41,7 @@ class Languages:
         logs: for each side float32 (BUCKETS,): the log of their probability.
         typical: for each side, median and deviation of the mean of `logs` over a line.
         names: for each side the language that py3langid says, such as "en"; "": it does not know.
-        scripts: for each side the groups of _SCRIPTS that are its own.
+        scripts: for each side the groups of _GROUPS that are its own.
     """
 
     odds: np.ndarray
@@ -145,14 +147,7 @@ def _trigrams(side: Side) -> np.ndarray:
 
 def _groups(codes: np.ndarray) -> np.ndarray:
     """Returns the group of scripts of each code; -1: no letter."""
-    same = np.arange(-1, len(_SCRIPTS))
-    begins = _SCRIPTS.tolist()
-    for begin, group in enumerate(begins):
-        if group in _SAME:
-            same[begin + 1] = begins.index(_SAME[group])
-        if group in _NO_LETTERS:
-            same[begin + 1] = -1
-    groups = same[np.searchsorted(_SCRIPTS, codes, "right")]
+    groups = _GROUPS[np.searchsorted(np.array(_BEGINS, np.uint32), codes, "right") - 1]
     ascii_letter = (codes >= 97) & (codes <= 122)  # they are in lower case
     return np.where((codes < 0xC0) & ~ascii_letter, -1, groups)
 
@@ -184,7 +179,7 @@ def _main_language(side: Side) -> str:
     for text in texts:
         language, _ = _identifier().classify(text)
         counts[language] = counts.get(language, 0) + 1
-    best = max(counts, key=lambda name: counts[name], default="")
+    best = max(counts, key=counts.__getitem__, default="")
     return best if counts.get(best, 0) > len(texts) / 2 else ""
 
 

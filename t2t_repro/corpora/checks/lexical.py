@@ -1,11 +1,14 @@
-"""A small lexical model of the corpus itself: which words go with which, and how well pairs fit.
+"""A small lexical model of the corpus itself, and the stretches in which the targets have slipped.
 
-IBM model 1 on a sample, of which the strong entries stay. The fit of a pair is the log of how much
-likelier its target's words are beside its source than anywhere.
+Which words go with which: IBM model 1 on a sample, of which the strong entries stay. The fit of a
+pair is the log of how much likelier its target's words are beside its source than anywhere.
+
+Stretches in which the targets stand some lines too early or too late: a hidden Markov model of the
+offset (Rabiner, 1989, section III.B): pairs usually stand side by side, seldom slip, and then stay
+so for a while; how well a source goes with each target near it is what is seen.
 """
 
 import dataclasses
-import functools
 import itertools
 from collections import Counter
 
@@ -20,6 +23,11 @@ _LEAST, _TIMES = 0.02, 3.0  # entries that stay: so likely, and so much likelier
 _UNKNOWN, _END = -1, -2  # instead of a word's number
 _ITERATIONS = 4  # of model 1
 _ANYWHERE = 0.3  # the probability that a word has nothing to do with the source
+FARTHEST = 3  # lines
+_LOW, _NEAR = 2.0, 8  # a fit that is seldom right; so many lines around such are looked at
+_SLIPS, _RETURNS = -9.0, -3.0  # logs of the probabilities
+_WEIGHT = 0.5  # of a fit: words of a sentence do not come one by one
+_MOST = 12.0  # that a line may speak for an offset: one that is there twice says little
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,27 +80,25 @@ class Lexicon:
 def fit(block: Block) -> Lexicon:
     """Returns what the pairs of a sample tell."""
     block = _thinned(block.cut(_LEARNED))
-    vocabularies = tuple(
-        {
-            word: number
-            for number, (word, count) in enumerate(Counter(side.tokens).most_common(WORDS + 1))
-            if word != "\n" and count > 1
-        }
-        for side in block.sides
-    )
-    vocabularies = tuple({w: i for i, w in enumerate(v)} | {"\n": _END} for v in vocabularies)
-    sources, targets = (words(side, v) for side, v in zip(block.sides, vocabularies, strict=True))
-    number = len(vocabularies[1]) - 1
+    ids = _ids(block.sources), _ids(block.targets)
+    sources, targets = words(block.sources, ids[0]), words(block.targets, ids[1])
+    number = len(ids[1]) - 1
     counts = ibm_model_1(sources, targets, len(block), number)
     keys, table = counts.keys, counts.probabilities
     frequency = np.bincount(targets.ids, minlength=number) / max(1, len(targets.ids))
     times = table / frequency[keys % number] if len(keys) else table
     kept = (table > _LEAST) & (times > _TIMES) & (counts.together > 1)
     keys, times = keys[kept], times[kept]
-    begins = np.searchsorted(keys, np.arange(len(vocabularies[0])) * number)
-    entries = (keys % number).astype(np.int32) if number else keys.astype(np.int32)
-    both = vocabularies[0], vocabularies[1]
-    return Lexicon(both, begins, entries, times.astype(np.float32))
+    begins = np.searchsorted(keys, np.arange(len(ids[0])) * number)
+    entries = (keys % max(1, number)).astype(np.int32)
+    return Lexicon(ids, begins, entries, times.astype(np.float32))
+
+
+def _ids(side: Side) -> dict[str, int]:
+    """Returns the numbers of the most frequent words of a side, and of "\n"."""
+    frequent = Counter(side.tokens).most_common(WORDS + 1)
+    known = [word for word, count in frequent if word != "\n" and count > 1]
+    return {word: number for number, word in enumerate(known)} | {"\n": _END}
 
 
 def _thinned(block: Block) -> Block:
@@ -138,7 +144,7 @@ def ibm_model_1(sources: Words, targets: Words, lines: int, number: int) -> Coun
         lines: N.
         number: how many target words there are, below which their ids are.
     """
-    of_source, of_target = _beside(sources, targets, lines)
+    of_source, of_target, token = _beside(sources, targets, lines)
     largest = (int(sources.ids.max(initial=0)) + 1) * number
     kind = "int32" if largest < 2**31 else "int64"
     together = of_source.astype(kind) * np.asarray(number, kind) + of_target
@@ -146,7 +152,6 @@ def ibm_model_1(sources: Words, targets: Words, lines: int, number: int) -> Coun
     keys, inverse = np.unique(together, return_inverse=True)
     del together
     inverse = inverse.astype(np.int32)
-    token = _target_tokens(sources, targets, lines).astype(np.int32)
     table: np.ndarray = np.ones(len(keys))
     source = keys // max(1, number)
     for _ in range(_ITERATIONS if len(keys) else 0):
@@ -157,19 +162,15 @@ def ibm_model_1(sources: Words, targets: Words, lines: int, number: int) -> Coun
     return Counts(keys, table, np.bincount(inverse, minlength=len(keys)))
 
 
-def _beside(sources: Words, targets: Words, lines: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns every source word beside every target word of its line, target word by word."""
+def _beside(sources: Words, targets: Words, lines: int) -> tuple[np.ndarray, ...]:
+    """Returns every source word beside every target word of its line, target word by word, and the
+    place of each such target word, int32."""
     per_line = np.bincount(sources.lines, minlength=lines)
     begins = np.cumsum(per_line) - per_line
     counts = per_line[targets.lines]
     at = np.repeat(begins[targets.lines] - (np.cumsum(counts) - counts), counts)
-    return sources.ids[at + np.arange(len(at))], np.repeat(targets.ids, counts)
-
-
-def _target_tokens(sources: Words, targets: Words, lines: int) -> np.ndarray:
-    """Returns the number of the target word that each entry of `_beside` is of."""
-    per_line = np.bincount(sources.lines, minlength=lines)
-    return np.repeat(np.arange(len(targets.lines)), per_line[targets.lines])
+    places = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
+    return sources.ids[at + np.arange(len(at))], np.repeat(targets.ids, counts), places
 
 
 class Fits:
@@ -211,7 +212,46 @@ class Fits:
         return np.bincount(lines[inside], logs[inside], self._size)
 
 
-@functools.lru_cache(maxsize=1)
-def fits(block: Block, lexicon: Lexicon) -> Fits:
-    """Returns the fits of a block, for all checks that ask for them."""
-    return Fits(block, lexicon)
+def slipped(block: Block, lexicon: Lexicon) -> np.ndarray:
+    """Returns bool (N,): the pairs of stretches that fit better with their targets shifted."""
+    fits = Fits(block, lexicon)
+    beside = fits(0)
+    found = np.zeros(len(block), bool)
+    suspect = _around(beside < _LOW)
+    if not suspect.any():
+        return found
+    offsets = np.array([0, *(sign * n for n in range(1, FARTHEST + 1) for sign in (1, -1))])
+    seen = np.stack([fits(n) - beside for n in offsets], axis=1)
+    place = np.arange(len(block))[:, None] + offsets
+    seen[(place < 0) | (place >= len(block))] = 0  # what is not seen speaks for nothing
+    seen = np.clip(_WEIGHT * seen, -_MOST, _MOST)
+    edges = np.flatnonzero(np.diff(np.r_[False, suspect, False]))
+    for start, end in edges.reshape(-1, 2):
+        found[start:end] = _path(seen[start:end]) != 0
+    return found
+
+
+def _around(low: np.ndarray) -> np.ndarray:
+    """Returns bool (N,): the lines near three of four in a row that are `low`."""
+    some = np.convolve(low, np.ones(4), "same") >= 3
+    return np.convolve(some, np.ones(2 * _NEAR + 1), "same") > 0 if some.any() else some
+
+
+def _path(seen: np.ndarray) -> np.ndarray:
+    """Returns int (N,): the likeliest offset of each line (Viterbi); `seen` is (N, offsets)."""
+    count, states = seen.shape
+    moves = np.full((states, states), _SLIPS + _RETURNS)  # [from, to]
+    moves[0, :], moves[:, 0] = _SLIPS, _RETURNS
+    np.fill_diagonal(moves, 0.0)
+    before = np.empty((count, states), np.int8)
+    score = seen[0] + moves[0]
+    every = np.arange(states)
+    for n in range(1, count):
+        best = score[:, None] + moves
+        before[n] = best.argmax(axis=0)
+        score = best[before[n], every] + seen[n]
+    path = np.empty(count, np.int64)
+    path[-1] = score.argmax()
+    for n in range(count - 1, 0, -1):
+        path[n - 1] = before[n, path[n]]
+    return path

@@ -5,18 +5,20 @@ memory. Lines that differ in case alone are the same. Two different lines of ten
 hash once in some hundred thousand corpora.
 """
 
-import array
 import dataclasses
 import re
 from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from t2t_repro.corpora.checks import languages, lengths, lexical
+from t2t_repro.corpora.checks import languages, lexical
 from t2t_repro.corpora.checks.block import Block, Pair, Side
 
 TRAIN = "train"
 SAMPLE = 40_000  # pairs, from all over the training split
+_SHORT = 20  # characters of a pair, such as "Yes." and "Ja.", that may well be in two splits
+_FAR = 5.0  # deviations of a length
+_TIMES = 2.0  # at least so many times as long as is usual
 _ESCAPED, _PLAIN = re.compile(r"& ?(?:apos|quot) ?;"), re.compile(r"['\"]|& ?#(?:34|39) ?;")
 _TAG = re.compile(r"<[^<>\n]*>")
 _PRIMES = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
@@ -37,6 +39,19 @@ class Repeated:
 
 
 @dataclasses.dataclass(frozen=True)
+class Ratio:
+    """How the lengths of two sides go together.
+
+    Attributes:
+        usual: the median of characters of the target for one of the source.
+        deviation: of the difference to that, for the root of the characters of both.
+    """
+
+    usual: float
+    deviation: float
+
+
+@dataclasses.dataclass(frozen=True)
 class Models:
     """What is known of a corpus.
 
@@ -50,41 +65,10 @@ class Models:
     """
 
     repeated: Mapping[str, Repeated]
-    ratio: lengths.Ratio
+    ratio: Ratio
     language: languages.Languages
     lexicon: lexical.Lexicon
     moses_escaped: tuple[bool, bool]
-
-
-class Fingerprints:
-    """The hashes of all lines, collected block by block."""
-
-    def __init__(self) -> None:
-        self._hashes: dict[str, tuple[array.array, array.array]] = {}  # of sources, and of pairs
-
-    def add(self, block: Block) -> None:
-        """Takes the lines of a block."""
-        sources, targets = (
-            np.fromiter(map(hash, side.lower.split("\n")), np.int64, len(block)).view(np.uint64)
-            for side in block.sides
-        )
-        there = self._hashes.setdefault(block.split, (array.array("Q"), array.array("Q")))
-        there[0].frombytes(sources.tobytes())
-        there[1].frombytes(_paired(sources, targets).tobytes())
-
-    def repeated(self) -> dict[str, Repeated]:
-        """Returns {split: what is there again}."""
-        hashes = {
-            split: tuple(np.frombuffer(each, np.uint64) for each in both)
-            for split, both in self._hashes.items()
-        }
-        held_out = [pairs for split, (_, pairs) in hashes.items() if split != TRAIN]
-        found = {}
-        for split, (sources, pairs) in hashes.items():
-            full = sources != _NOTHING
-            others = held_out if split == TRAIN else []
-            found[split] = Repeated(_again(pairs) & full, _are_in(pairs, others) & full)
-        return found
 
 
 class Sample:
@@ -103,9 +87,9 @@ class Sample:
         while len(self._pairs) > SAMPLE:
             self._pairs, self._step = self._pairs[::2], 2 * self._step
 
-    def block(self, most: int | None = None) -> Block:
+    def block(self, most: int = SAMPLE) -> Block:
         """Returns them, or as many from all over them."""
-        step = 1 if most is None else max(1, -(-len(self._pairs) // max(1, most)))
+        step = max(1, -(-len(self._pairs) // max(1, most)))
         pairs = [pair for pair in self._pairs[::step] if all(map(str.strip, pair))] or [("", "")]
         sources, targets = map(list, zip(*pairs, strict=True))
         return Block(TRAIN, 0, Side(sources), Side(targets))
@@ -113,25 +97,57 @@ class Sample:
 
 def fit(blocks: Iterable[Block]) -> Models:
     """Returns what all blocks of a corpus tell."""
-    fingerprints, sample = Fingerprints(), Sample()
+    hashes: dict[str, list[np.ndarray]] = {}
+    sample = Sample()
     for block in blocks:
-        fingerprints.add(block)
+        hashes.setdefault(block.split, []).append(_hashes(block))
         if block.split == TRAIN:
             sample.add(block)
-    repeated = fingerprints.repeated()
-    del fingerprints  # before the models take their part of the memory
+    repeated = _repeated({split: np.concatenate(each, axis=1) for split, each in hashes.items()})
+    del hashes  # before the models take their part of the memory
     every = sample.block()
     some = sample.block(1000)
     words = [len(side.tokens) / len(some) for side in some.sides]
     few = sample.block(int(lexical.MOST / max(1.0, 1.3 * words[0] * words[1])))
-    escaped = tuple(map(_is_moses_escaped, every.sides))
-    return Models(
-        repeated,
-        lengths.fit(every),
-        languages.fit(every),
-        lexical.fit(few),
-        (escaped[0], escaped[1]),
-    )
+    escaped = (_is_moses_escaped(every.sources), _is_moses_escaped(every.targets))
+    return Models(repeated, _ratio(every), languages.fit(every), lexical.fit(few), escaped)
+
+
+def duplicate(block: Block, models: Models) -> np.ndarray:
+    """Returns bool (N,): the pair was there before."""
+    return models.repeated[block.split].pair[block.first : block.first + len(block)]
+
+
+def leaked(block: Block, models: Models) -> np.ndarray:
+    """Returns bool (N,): the pair is in dev or test too."""
+    found = models.repeated[block.split].in_held_out[block.first : block.first + len(block)]
+    return found & (block.sources.lengths + block.targets.lengths > _SHORT)
+
+
+def unusual_ratio(block: Block, ratio: Ratio) -> np.ndarray:
+    """Returns bool (N,): one side is much longer than the other, for this corpus and that length.
+
+    The difference of two lengths grows with their root (Gale and Church, 1993, section 3.1).
+    """
+    sources, targets = (side.lengths for side in block.sides)
+    far = np.abs(_difference(sources, targets, ratio.usual)) > _FAR * ratio.deviation
+    times = (targets + 1) / (ratio.usual * sources + 1)
+    return far & ((times > _TIMES) | (times < 1 / _TIMES)) & (sources > 0) & (targets > 0)
+
+
+def _ratio(block: Block) -> Ratio:
+    sources, targets = (side.lengths for side in block.sides)
+    there = (sources > 0) & (targets > 0)
+    if not there.any():
+        return Ratio(1.0, 1.0)
+    sources, targets = sources[there], targets[there]
+    usual = float(np.median(targets / sources))
+    differences = np.abs(_difference(sources, targets, usual))
+    return Ratio(usual, max(0.5, 1.4826 * float(np.median(differences))))
+
+
+def _difference(sources: np.ndarray, targets: np.ndarray, usual: float) -> np.ndarray:
+    return (targets - usual * sources) / np.sqrt(targets + usual * sources + 1)
 
 
 def _is_moses_escaped(side: Side) -> bool:
@@ -143,21 +159,26 @@ def _is_moses_escaped(side: Side) -> bool:
     return tokenized and escaped > plain
 
 
-def _paired(sources: np.ndarray, targets: np.ndarray) -> np.ndarray:
+def _hashes(block: Block) -> np.ndarray:
+    """Returns uint64 (2, N): of the sources, and of the pairs."""
+    sources, targets = (
+        np.fromiter(map(hash, side.lower.split("\n")), np.int64, len(block)).view(np.uint64)
+        for side in block.sides
+    )
     mixed = sources * _PRIMES[0]
-    return (mixed ^ (mixed >> np.uint64(29))) + targets * _PRIMES[1]
+    return np.stack([sources, (mixed ^ (mixed >> np.uint64(29))) + targets * _PRIMES[1]])
 
 
-def _again(hashes: np.ndarray) -> np.ndarray:
-    order = np.argsort(hashes, kind="stable")
-    ordered = hashes[order]
-    again = np.zeros(len(hashes), bool)
-    again[order[1:]] = ordered[1:] == ordered[:-1]
-    return again
-
-
-def _are_in(hashes: np.ndarray, others: list[np.ndarray]) -> np.ndarray:
-    there = np.unique(np.concatenate(others)) if others else hashes[:0]
-    if not len(there):
-        return np.zeros(len(hashes), bool)
-    return there[np.minimum(np.searchsorted(there, hashes), len(there) - 1)] == hashes
+def _repeated(hashes: Mapping[str, np.ndarray]) -> dict[str, Repeated]:
+    """Returns {split: what is there again} of {split: its `_hashes`}."""
+    held_out = [pairs for split, (_, pairs) in hashes.items() if split != TRAIN]
+    others = np.unique(np.concatenate([np.zeros(1, np.uint64), *held_out]))
+    found = {}
+    for split, (sources, pairs) in hashes.items():
+        full = sources != _NOTHING
+        order = np.argsort(pairs, kind="stable")
+        again = np.zeros(len(pairs), bool)
+        again[order[1:]] = pairs[order[1:]] == pairs[order[:-1]]
+        nearest = others[np.minimum(np.searchsorted(others, pairs), len(others) - 1)]
+        found[split] = Repeated(again & full, (nearest == pairs) & full & (split == TRAIN))
+    return found

@@ -186,10 +186,10 @@ def test_dev_keeps_all_but_errors():
 @pytest.mark.parametrize(
     "train", [[], [("", "")], [("a", "b")], [("a\nb", "c\td"), ("\ud800", "x")]]
 )
-def test_little_and_odd_text_is_checked_as_well(train):
+def test_little_and_odd_text_is_checked_as_well(train, tmp_path):
     report = check(train, train)
     assert report.pairs == {"train": len(train), "dev": len(train)}
-    json.dumps(report.as_dict())
+    report.write(tmp_path / "report.json")
 
 
 def test_the_files(tmp_path):
@@ -203,6 +203,8 @@ def test_the_files(tmp_path):
     said = json.loads((tmp_path / "datagen.toy.report.json").read_text())
     assert said["pairs"] == {"train": N, "dev": 40} and said["bad_pairs"] == 2
     assert {each["check"]: each["count"] for each in said["checks"] if each["count"]}["empty"] == 1
+    assert bad_pairs.read(tmp_path / "bad", "train") == {8, 12}
+    assert bad_pairs.read(tmp_path / "bad", "dev") == bad_pairs.read("none", "train") == set()
     rows = [row.split("\t") for row in (tmp_path / "bad").read_text().splitlines()]
     assert rows[0] == ["split", "line", "reasons", "source", "target"]
     assert rows[1] == ["train", "8", "empty,markup,invisible", "", "a b <script>"]
