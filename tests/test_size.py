@@ -16,7 +16,7 @@ BUDGETS = {
     "problems": 865,
     "t2t_repro": 2905,
     "t2t_repro/bin": 1591,
-    "t2t_repro/callbacks": 360,
+    "t2t_repro/callbacks": 258,
     "t2t_repro/corpora": 1870,
     "t2t_repro/data": 1673,
     "t2t_repro/decoding": 1979,

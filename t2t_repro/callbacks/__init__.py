@@ -4,10 +4,14 @@ Keras's own work beside them. Of those here the order counts: what adds to the l
 before what reads them.
 """
 
-from t2t_repro.callbacks.evaluation import BestCheckpoints, Bleu
-from t2t_repro.callbacks.guard import StopOnNonFinite
+from t2t_repro.callbacks.monitoring import (
+    BestCheckpoints,
+    Bleu,
+    Samples,
+    StopOnNonFinite,
+    Summaries,
+)
 from t2t_repro.callbacks.resume import ExactResume
-from t2t_repro.callbacks.summaries import Samples, Summaries
 from t2t_repro.decoding.dev_bleu import DevSample, TextSample
 
 __all__ = [
