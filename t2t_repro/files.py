@@ -9,7 +9,7 @@ import os
 import pathlib
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from t2t_repro.errors import UserError
@@ -31,16 +31,16 @@ def writing(path: str | os.PathLike, mode: str = "w") -> Iterator[Any]:
     """
     text: dict[str, Any] = {} if "b" in mode else {"encoding": "utf-8", "newline": "\n"}
     if is_stream(path):
-        with naming(path), open(path, mode, **text) as file:
+        with open(path, mode, **text) as file:
             yield file
         return
-    path = resolve_links(path)
+    path = pathlib.Path(os.path.realpath(path))
     if path.is_dir():  # found before the work is done, not after it
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(path.name + INCOMPLETE)
     try:
-        with naming(path), open(unfinished, mode, **text) as file:
+        with open(unfinished, mode, **text) as file:
             yield file
     except BaseException:
         unfinished.unlink(missing_ok=True)
@@ -53,52 +53,15 @@ def is_stream(path: str | os.PathLike) -> bool:
     return os.path.exists(path) and not (os.path.isfile(path) or os.path.isdir(path))
 
 
-def check_file(flag: str, path: str | os.PathLike) -> None:
-    """Refuses what is no file that can be read more than once.
-
-    Args:
-        flag: what names it, such as "--source".
-        path: the file.
-
-    Raises:
-        UserError: naming both.
-    """
-    if not os.path.isfile(path):
-        received = "which is no file" if os.path.exists(path) else "and there is no such file"
-        raise UserError(f"Expected {flag} to be a file. Received: {os.fspath(path)}, {received}.")
-
-
-def resolve_links(path: str | os.PathLike) -> pathlib.Path:
-    """Returns what a link names in the end, which need not exist; any other path as it is."""
-    return pathlib.Path(os.path.realpath(path) if os.path.islink(path) else path)
-
-
-@contextlib.contextmanager
-def naming(path: str | os.PathLike) -> Iterator[None]:
-    """Puts `path` into a system's error that has none, as that of a full disk."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno and error.filename is None:
-            error.filename = os.fspath(path)
-        raise
-
-
 @contextlib.contextmanager
 def writing_folder(path: str | os.PathLike) -> Iterator[pathlib.Path]:
     """Yields a folder to fill, which gets the name `path` when the block ends.
 
-    If the block fails, nothing is left.
-
-    Raises:
-        UserError: as `check_new_folder`.
+    If the block fails, or a folder that is not empty has the name, nothing is left.
     """
-    path = resolve_links(path)
-    check_new_folder(path)
+    path = pathlib.Path(os.path.realpath(path))
     with scratch_folder(path) as unfinished:
         yield unfinished
-        if path.is_dir():
-            path.rmdir()
         os.rename(unfinished, path)
 
 
@@ -115,18 +78,16 @@ def scratch_folder(path: pathlib.Path) -> Iterator[pathlib.Path]:
 
 
 def check_new_folder(path: pathlib.Path) -> None:
-    """Refuses a folder that holds something, and what is no folder.
+    """Refuses what is there and is no empty folder.
 
     Raises:
         UserError: naming it.
     """
-    if path.is_dir() and any(path.iterdir()):
+    if path.exists() and not (path.is_dir() and not any(path.iterdir())):
         raise UserError(
-            f"Expected a new or empty folder. Received: {path}, which holds files. Remove it, or "
-            "name another."
+            f"Expected a new or empty folder. Received: {path}, which is there. Remove it, or name "
+            "another."
         )
-    if path.exists() and not path.is_dir():
-        raise UserError(f"Expected a folder. Received: the file {path}. Name another.")
 
 
 def write_text_atomic(path: str | os.PathLike, text: str) -> None:
@@ -142,7 +103,7 @@ def append_line(path: str | os.PathLike, line: str) -> None:
         path: a file of lines.
         line: the line, without its end.
     """
-    with naming(path), open(path, "a+b") as file:
+    with open(path, "a+b") as file:
         file.seek(max(0, file.tell() - 1))
         file.write(b"\n" * (file.read() not in (b"", b"\n")) + line.encode() + b"\n")
 
@@ -171,61 +132,48 @@ def write_csv(path: str | os.PathLike, rows: Sequence[Any], floats: str = "") ->
 
 
 @contextlib.contextmanager
-def locked(folders: Iterable[str | os.PathLike], report: Callable[[str], None]) -> Iterator[None]:
-    """Runs the block while no other process runs one for any of the folders; waits until then.
+def locked(folder: str | os.PathLike, report: Callable[[str], None]) -> Iterator[None]:
+    """Runs the block while no other process runs one for the folder; waits until then.
 
-    The locks are the kernel's, on the folders themselves: they leave no file behind, and end with
-    the process, however that ends. A folder on a file system without locks is not waited for.
+    The lock is the kernel's, on the folder itself: it leaves no file behind, and ends with the
+    process, however that ends.
 
     Args:
-        folders: they are there; two names of one folder are one.
-        report: receives a line for each folder that is waited for.
+        folder: it is there.
+        report: receives a line if the block has to wait.
     """
-    with contextlib.ExitStack() as stack:
-        # In one order everywhere, so that no two processes wait for each other.
-        for folder in sorted({os.path.realpath(folder) for folder in folders}):
-            handle = os.open(folder, os.O_RDONLY)
-            stack.callback(os.close, handle)
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                report(f"Waiting for another process that writes to {folder}.")
-                fcntl.flock(handle, fcntl.LOCK_EX)
-            except OSError:
-                continue
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            report(f"Waiting for another process that writes to {folder}.")
+            fcntl.flock(handle, fcntl.LOCK_EX)
         yield
+    finally:
+        os.close(handle)
 
 
 def check_outputs(outputs: _Paths, inputs: _Paths) -> None:
     """Refuses, before the work, outputs that would destroy what is read, or each other.
 
-    Files are compared by what they are, whatever links and names lead to them.
-
     Args:
         outputs: {what names it, such as "--json_file": what is to be written, or None}.
-        inputs: {what names it: a file that is read, or a folder of them, or None}.
+        inputs: {what names it: a file that is read, or None}.
 
     Raises:
-        UserError: if an output is an input, or in a folder of them, or another output.
+        UserError: if an output is an input or another output, whatever links lead to it.
     """
-    taken = {name: path for name, path in inputs.items() if path is not None}
+    taken = {os.path.realpath(path): name for name, path in inputs.items() if path is not None}
     for name, path in outputs.items():
-        if path is None or (is_stream(path) and not os.path.isfile(path)):
+        if path is None or is_stream(path):
             continue
-        for other, there in taken.items():
-            if _same(path, there):
-                raise UserError(
-                    f"Expected {name} to be another file than {other}. Received: {path} and "
-                    f"{there}. Name another."
-                )
-        taken[name] = path
-
-
-def _same(output: str | os.PathLike, there: str | os.PathLike) -> bool:
-    if os.path.exists(output) and os.path.exists(there) and os.path.samefile(output, there):
-        return True
-    output, there = os.path.realpath(output), os.path.realpath(there)
-    return output == there or (os.path.isdir(there) and output.startswith(there + os.sep))
+        other = taken.setdefault(os.path.realpath(path), name)
+        if other != name:
+            raise UserError(
+                f"Expected {name} to be another file than {other}. Received: {path} twice. Name "
+                "another."
+            )
 
 
 def appearing(
@@ -233,7 +181,6 @@ def appearing(
     *,
     min_steps: int = 0,
     wait_minutes: float = 0,
-    since: Callable[[Item], float] | None = None,
     clock: Any = time,
 ) -> Iterator[Item]:
     """Yields what there is by step, and what is new as it appears.
@@ -243,9 +190,8 @@ def appearing(
     Args:
         find: returns what there is: {step: item}.
         min_steps: what is of earlier steps is passed over.
-        wait_minutes: for how long to wait for the next.
-        since: the time of an item, from which the wait for the next is counted; None: it is
-            counted from when the caller is done with it.
+        wait_minutes: for how long to wait for the next, counted from when the caller is done with
+            the last.
         clock: has `time()` and `sleep(seconds)`.
     """
     until = clock.time() + 60 * wait_minutes
@@ -255,8 +201,7 @@ def appearing(
             step = min(found)
             min_steps = step + 1
             yield found[step]
-            done = since(found[step]) if since else clock.time()
-            until = max(until, done + 60 * wait_minutes)
+            until = clock.time() + 60 * wait_minutes
         elif clock.time() >= until:
             return
         else:

@@ -155,7 +155,7 @@ def begin(
     """
     folder = path.parent
     folder.mkdir(parents=True, exist_ok=True)
-    with files.locked([folder], say):
+    with files.locked(folder, say):
         before = None
         if path.exists():
             before = schema.read(path, Record, "Give another --output_dir, or delete the file.")

@@ -1,4 +1,3 @@
-import errno
 import os
 import subprocess
 import sys
@@ -40,12 +39,6 @@ def test_a_table_of_named_values_or_of_lists(tmp_path):
     assert path.read_bytes() == b"" and names(tmp_path) == ["s.csv"]
 
 
-def test_an_error_of_the_system_names_the_file(tmp_path):
-    with pytest.raises(OSError, match="/file'"), files.writing(tmp_path / "file"):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-    assert names(tmp_path) == []
-
-
 def test_a_folder_appears_when_it_is_complete(tmp_path):
     path = tmp_path / "new" / "folder"
     for _ in range(2):  # the second time it is there, and empty
@@ -65,7 +58,7 @@ def test_a_folder_appears_when_it_is_complete(tmp_path):
 HOLDER = """
 import sys, time
 from t2t_repro import files
-with files.locked(sys.argv[1:], print):
+with files.locked(sys.argv[1], print):
     print("alone", flush=True)
     time.sleep(60)
 """
@@ -76,7 +69,7 @@ def test_a_second_process_waits_until_the_first_is_gone(tmp_path):
     with subprocess.Popen(command, stdout=subprocess.PIPE) as first:
         first.stdout.readline()
         # As kill -9: nothing is cleaned up.
-        with files.locked([tmp_path / "..", tmp_path, tmp_path / "."], lambda line: first.kill()):
+        with files.locked(tmp_path / ".", lambda line: first.kill()):
             assert first.wait() < 0
     assert names(tmp_path) == []
 
@@ -102,24 +95,18 @@ def here(tmp_path, monkeypatch):
     (tmp_path / "folder").mkdir()
     for link, to in {"link": "in", "dangling": "new", "other": "folder"}.items():
         (tmp_path / link).symlink_to(to)
-    (tmp_path / "hard").hardlink_to("in")
     return tmp_path
 
 
 @pytest.mark.parametrize(
     ("output", "input"),
-    [
-        *(("./in", "in"), ("link", "in"), ("in", "link"), ("hard", "in"), ("new", "dangling")),
-        *(("other/new", "folder/new"), ("folder/new", "other")),
-    ],
+    [("./in", "in"), ("link", "in"), ("new", "dangling"), ("other/new", "folder/new")],
 )
 def test_what_is_one_file(here, output, input):
     with pytest.raises(UserError, match="--out .*--in"):
         files.check_outputs({"--none": None, "--out": output}, {"--nothing": None, "--in": input})
-    if input != "other":
-        for outputs in ({"--a": input, "--b": output}, {"--a": output, "--b": input}):
-            with pytest.raises(UserError, match="--b"):
-                files.check_outputs(outputs, {})
+    with pytest.raises(UserError, match="--b .*--a"):
+        files.check_outputs({"--a": output, "--b": input}, {})
 
 
 def test_what_passes_through_is_written_to_and_destroys_nothing(here):
@@ -147,9 +134,3 @@ def test_what_is_there_comes_by_step_and_what_is_new_as_it_appears(make_clock):
     clock.now += 1000  # what the caller takes for an item does not count
     assert list(found) == []
     assert clock.naps == 2 + 3
-
-
-def test_the_wait_may_count_from_the_time_of_an_item(make_clock):
-    clock = make_clock()
-    found = files.appearing(lambda: {1: 45.0}, wait_minutes=1, since=float, clock=clock)
-    assert list(found) == [45.0] and clock.now == 110

@@ -34,7 +34,7 @@ from t2t_repro.decoding.decode_files import (
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
 from t2t_repro.fields import flag
-from t2t_repro.files import appearing, check_file, sha256, write_text_atomic
+from t2t_repro.files import appearing, sha256, write_text_atomic
 from t2t_repro.runs import TrainedRun, trained_run
 from t2t_repro.scoring.files import StepFile, files_by_step, score_files
 from t2t_repro.views import scores as view
@@ -77,9 +77,6 @@ def define_flags(f: flags.FlagValues) -> None:
 def main(args: flags.FlagValues) -> None:
     named = {name: args[name].value for name in ("model_dir", "source")}
     cli.check_given(named, dict.fromkeys(named, "t2t-translate-all --help says it."))
-    for name, path in {"--source": args.source, "--reference": args.reference}.items():
-        if path is not None:
-            check_file(name, path)
     run = trained_run(**cli.run_flags(args, "model_dir"))
     request, results = cli.request(args, TranslateAllRequest), []
     for file, scores in translate_all(run, request):

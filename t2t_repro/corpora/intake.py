@@ -17,7 +17,7 @@ from t2t_repro.corpora.cleaner_en_xx import Pair
 from t2t_repro.corpora.raw_record import Made, Names, RawFile, Record, Share, shown
 from t2t_repro.corpora.request import Corpus, RawText
 from t2t_repro.errors import UserError
-from t2t_repro.files import naming, scratch_folder, sha256
+from t2t_repro.files import scratch_folder, sha256
 
 
 def prepare(
@@ -56,7 +56,7 @@ def prepare(
             say(f"Keeping the raw text in {folder}, which was made of these files.")
             return
         say(f"Making the raw text in {folder} again: the flags or the files are others.")
-    with naming(folder), scratch_folder(folder / "text") as unfinished:
+    with scratch_folder(folder / "text") as unfinished:
         shares, left_out, files = _Work(unfinished, request, corpora, names, seed, say).make()
         for name in own:
             (folder / name).unlink()

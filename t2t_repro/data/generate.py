@@ -28,7 +28,7 @@ from t2t_repro.data import corpus_check, packing, tfrecord, vocabularies
 from t2t_repro.data.job import Files, Job, Track, is_encoded_by_sample, summary_path
 from t2t_repro.data.packing import SIDES
 from t2t_repro.errors import UserError
-from t2t_repro.files import INCOMPLETE, naming, write_text_atomic, writing
+from t2t_repro.files import INCOMPLETE, write_text_atomic, writing
 from t2t_repro.problem import Problem, Sample, Split
 from t2t_repro.text import raw, tokenizer
 
@@ -162,7 +162,6 @@ class Local:
         samples = track(samples, files.name, files.total, "samples")
         parts = []
         with contextlib.ExitStack() as stack:
-            stack.enter_context(naming(job.data_dir))  # in the error of a full disk
             dealt = [stack.enter_context(open(path + UNSHUFFLED, "wb")) for path in files.paths]
             for made in self.map(frames, numbered(samples)):
                 for number, content in made.frames.items():

@@ -23,16 +23,7 @@ from t2t_repro import __version__, fields, progress
 from t2t_repro.decoding.settings import FILLER, DecodeHParams
 from t2t_repro.errors import UserError
 from t2t_repro.fields import flag
-from t2t_repro.files import (
-    INCOMPLETE,
-    check_file,
-    check_outputs,
-    is_stream,
-    naming,
-    resolve_links,
-    write_text_atomic,
-    writing,
-)
+from t2t_repro.files import INCOMPLETE, check_outputs, is_stream, write_text_atomic, writing
 from t2t_repro.problem import OutputType, Split
 from t2t_repro.run_directory import RunConfig
 from t2t_repro.text import raw
@@ -115,7 +106,6 @@ class DecodeRequest:
 
         Raises:
             FileNotFoundError: if one that is to be read is not there.
-            UserError: if one is no file.
         """
         paths = {
             name: path if is_stream(path) and name not in _READ else path + suffix
@@ -124,7 +114,7 @@ class DecodeRequest:
         }
         for name in _READ:
             if name in paths:
-                check_file(f"--{name}", paths[name])
+                os.stat(paths[name])
         return dataclasses.replace(self, **paths)
 
     @property
@@ -393,16 +383,15 @@ def growing(
         How many lines are done, whole windows, in each file; and what appends a text to each.
     """
     digest = hashlib.sha256(json.dumps(job, sort_keys=True).encode()).hexdigest()[:8]
-    whole = [resolve_links(path) for path in paths]
+    whole = [Path(os.path.realpath(path)) for path in paths]
     unfinished = [Path(f"{path}.{digest}{INCOMPLETE}") for path in whole]
     with contextlib.ExitStack() as stack:
         files: list[BinaryIO] = []
 
         def append(texts: Sequence[str]) -> None:
             for file, text in zip(files, texts, strict=True):
-                with naming(file.name):
-                    file.write(text.encode())
-                    file.flush()
+                file.write(text.encode())
+                file.flush()
 
         if any(map(is_stream, paths)):
             files += [stack.enter_context(writing(path, "wb")) for path in paths]
@@ -418,7 +407,6 @@ def growing(
                 other.unlink()
         done = min(map(_lines_in, unfinished)) // window * window
         for path in unfinished:
-            stack.enter_context(naming(path))  # on a full disk closing fails, too
             files.append(stack.enter_context(open(path, "ab+")))
             files[-1].seek(0)
             files[-1].truncate(sum(map(len, islice(files[-1], done))))

@@ -176,7 +176,7 @@ def tune(
     """
     check(run, out)
     out.path.mkdir(parents=True, exist_ok=True)
-    with files.locked([out.path], say):
+    with files.locked(out.path, say):
         shutil.rmtree(out.path / _WORK, ignore_errors=True)  # that of a call that was killed
         try:
             return _tune(run, out, request, say, searches)

@@ -51,7 +51,7 @@ def written(job: DecodeJob, say: Report) -> str:
     weights = sha256(source / WEIGHTS)[:8]
     path = job.run.path / "export" / f"ctranslate2-{checkpoints.step_of(source)}-{weights}"
     path.parent.mkdir(exist_ok=True)
-    with locked([path.parent], say):  # the shards of a file are decoded beside one another
+    with locked(path.parent, say):  # the shards of a file are decoded beside one another
         if not path.exists():
             # What a problem says of its own and no export keeps is followed by who decodes.
             names = set(job.run.decode_settings().changed()) - set(forms.SETTINGS)

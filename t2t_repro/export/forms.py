@@ -23,7 +23,7 @@ from t2t_repro import fields
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
 from t2t_repro.fields import flag
-from t2t_repro.files import check_new_folder, naming, writing_folder
+from t2t_repro.files import check_new_folder, writing_folder
 from t2t_repro.problem import Split
 from t2t_repro.progress import on_stderr
 from t2t_repro.runs import TrainedRun
@@ -133,7 +133,7 @@ def export(
     form.check(request)
     examples = _examples(run, request, say)
     model = run.model(source, say=on_stderr)
-    with writing_folder(path) as folder, naming(path):
+    with writing_folder(path) as folder:
         asked = dataclasses.replace(request, export_dir=os.fspath(path.resolve()))
         form.write(run, model, folder, settings, asked)
         for file in run.vocabulary_files:

@@ -81,7 +81,7 @@ def step_files(
     Args:
         directory: where the translations are; it may appear while waiting.
         min_steps: files of earlier steps are passed over.
-        wait_minutes: for how long to wait for the next file, counted from the last one's time.
+        wait_minutes: for how long to wait for the next file.
         clock: as in `appearing`.
 
     Raises:
@@ -92,7 +92,6 @@ def step_files(
         lambda: files_by_step(directory),
         min_steps=min_steps,
         wait_minutes=wait_minutes,
-        since=lambda file: file.path.stat().st_ctime,
         clock=clock,
     )
     if not directory.is_dir():

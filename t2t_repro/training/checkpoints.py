@@ -35,7 +35,6 @@ import numpy as np
 
 from t2t_repro import schema
 from t2t_repro.errors import UserError
-from t2t_repro.files import naming
 from t2t_repro.progress import on_stderr
 from t2t_repro.training.state import (
     STATE,
@@ -206,13 +205,12 @@ def _write(
     temporary = folder / f"{_INCOMPLETE}{state.step}"
     temporary.mkdir()
     try:
-        with naming(folder):
-            fill(temporary)
-            files = {file.name: file.stat().st_size for file in sorted(temporary.iterdir())}
-            content = StateFile(files=files, **vars(state))
-            with open(temporary / STATE, "w", encoding="utf-8") as file:
-                json.dump(dataclasses.asdict(content), file, indent=1)
-                _flush(file)
+        fill(temporary)
+        files = {file.name: file.stat().st_size for file in sorted(temporary.iterdir())}
+        content = StateFile(files=files, **vars(state))
+        with open(temporary / STATE, "w", encoding="utf-8") as file:
+            json.dump(dataclasses.asdict(content), file, indent=1)
+            _flush(file)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
