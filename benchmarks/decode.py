@@ -10,6 +10,7 @@ that does is an error). The operations are those of the matrix products, the enc
 decoder's for each beam and token. Prints one line of JSON. --lockstep: see measuring.py.
 """
 
+import dataclasses
 import json
 import os
 import pathlib
@@ -22,28 +23,26 @@ from absl import flags
 
 from t2t_repro import cli, registry
 from t2t_repro.errors import UserError
+from t2t_repro.fields import flag
 
 ENGINES = ("tensorflow", "ctranslate2", "ctranslate2_alone")
 
 
-def define_flags(f: flags.FlagValues) -> None:
-    """Defines the flags."""
-    flags.DEFINE_string("hparams_set", "transformer_base_v1", "The configuration.", flag_values=f)
-    flags.DEFINE_string("hparams", "", 'Changes to it: "name=value,name=value".', flag_values=f)
-    flags.DEFINE_enum("engine", "tensorflow", ENGINES, "What decodes.", flag_values=f)
-    backends = ["tensorflow", "jax"]
-    flags.DEFINE_enum("backend", "tensorflow", backends, "What the model has.", flag_values=f)
-    flags.DEFINE_string("compute_type", "float32", "CTranslate2's type.", flag_values=f)
-    for name, value, text in (
-        ("batch", 32, "Sentences of a batch."),
-        ("src", 32, "Source tokens of a sentence."),
-        ("tgt", 32, "Tokens to write for a sentence."),
-        ("vocab_size", 32768, "Symbols of the vocabulary."),
-        ("beam_size", 4, "Beams; 1 is greedy."),
-    ):
-        flags.DEFINE_integer(name, value, text, lower_bound=1, flag_values=f)
-    flags.DEFINE_float("alpha", 0.6, "Exponent of the length penalty.", flag_values=f)
-    measuring.define_flags(f)
+@dataclasses.dataclass
+class Decoding:
+    """What is decoded, and how."""
+
+    hparams_set: str = flag("transformer_base_v1", "The configuration.")
+    hparams: str = flag("", 'Changes to it: "name=value,name=value".')
+    engine: str = flag("tensorflow", "What decodes.", choices=ENGINES)
+    backend: str = flag("tensorflow", "What the model has.", choices=("tensorflow", "jax"))
+    compute_type: str = flag("float32", "CTranslate2's type.")
+    batch: int = flag(32, "Sentences of a batch.", least=1)
+    src: int = flag(32, "Source tokens of a sentence.", least=1)
+    tgt: int = flag(32, "Tokens to write for a sentence.", least=1)
+    vocab_size: int = flag(32768, "Symbols of the vocabulary.", least=1)
+    beam_size: int = flag(4, "Beams; 1 is greedy.", least=1)
+    alpha: float = flag(0.6, "Exponent of the length penalty.")
 
 
 def main(args: flags.FlagValues) -> None:
@@ -141,5 +140,4 @@ def made_up_encoder(size: int):
     return SubwordTextEncoder.from_subtokens(subtokens)
 
 
-if __name__ == "__main__":
-    cli.run("decode", __doc__, define_flags, main)
+cli.program(__name__, "decode", __doc__, [Decoding, measuring.Measured], main)

@@ -11,6 +11,7 @@ peak: that of the data sheet, or --peak_tflops.
 Where there is no GPU all is of the CPU, for a trial of this program.
 """
 
+import dataclasses
 import importlib.util
 import json
 import pathlib
@@ -23,7 +24,8 @@ from typing import Any
 from absl import flags
 
 from t2t_repro import cli, progress
-from t2t_repro.errors import UserError
+from t2t_repro.errors import UserError, unknown
+from t2t_repro.fields import flag
 from t2t_repro.files import write_text_atomic
 
 BACKENDS = {"tensorflow": "pip install 'tensorflow[and-cuda]'", "jax": "pip install 'jax[cuda12]'"}
@@ -34,36 +36,35 @@ PEAKS = {"V100": 125, "A100": 312, "H100": 989, "H200": 989}  # TFLOP/s without 
 Row = dict[str, Any]
 
 
-def define_flags(f: flags.FlagValues) -> None:
-    """Defines the flags."""
-    text = "Where the result is written, after every row."
-    flags.DEFINE_string("json_file", "gpu.json", text, flag_values=f)
-    flags.DEFINE_string("hparams_set", "transformer_base", "The configuration.", flag_values=f)
-    flags.DEFINE_string("hparams", "", 'Changes to it: "name=value,name=value".', flag_values=f)
-    text = "In which precisions to train."
-    flags.DEFINE_list("precisions", ["float32", "bfloat16"], text, flag_values=f)
-    text = "Which backends to measure."
-    flags.DEFINE_list("backends", [*BACKENDS], text, flag_values=f)
-    for name, value, text in (
-        ("batch", 128, "Sentences of a batch, of each device."),
-        ("src", 32, "Source tokens of a sentence."),
-        ("tgt", 32, "Target tokens of a sentence."),
-        ("vocab_size", 32768, "Symbols of the vocabulary."),
-        ("steps", 20, "Steps to time."),
-        ("gemm", 8192, "Rows and columns of the float32 matrices of which gemm_gflops is."),
-        ("most_devices", 64, "At most so many GPUs at once."),
-    ):
-        flags.DEFINE_integer(name, value, text, lower_bound=1, flag_values=f)
-    text = "A device's peak, TFLOP/s in --precisions but float32; 0: the data sheet's."
-    flags.DEFINE_float("peak_tflops", 0, text, lower_bound=0, flag_values=f)
+@dataclasses.dataclass
+class Rows:
+    """What is measured."""
+
+    json_file: str = flag("gpu.json", "Where the result is written, after every row.")
+    hparams_set: str = flag("transformer_base", "The configuration.")
+    hparams: str = flag("", 'Changes to it: "name=value,name=value".')
+    precisions: str = flag("float32,bfloat16", "In which precisions to train.")
+    backends: str = flag(",".join(BACKENDS), "Which backends to measure.")
+    batch: int = flag(128, "Sentences of a batch, of each device.", least=1)
+    src: int = flag(32, "Source tokens of a sentence.", least=1)
+    tgt: int = flag(32, "Target tokens of a sentence.", least=1)
+    vocab_size: int = flag(32768, "Symbols of the vocabulary.", least=1)
+    steps: int = flag(20, "Steps to time.", least=1)
+    gemm: int = flag(
+        8192, "Rows and columns of the float32 matrices of which gemm_gflops is.", least=1
+    )
+    most_devices: int = flag(64, "At most so many GPUs at once.", least=1)
+    peak_tflops: float = flag(
+        0, "A device's peak, TFLOP/s in --precisions but float32; 0: the data sheet's.", least=0
+    )
 
 
 def main(args: flags.FlagValues, run: Callable[[list[str]], Row] | None = None) -> None:
     """Measures, prints each row, and writes them all; `run` takes the place of the processes."""
-    for flag, known in (("precisions", PRECISIONS), ("backends", tuple(BACKENDS))):
-        for name in args[flag].value or [""]:
-            if name not in known:
-                raise UserError(f"Expected --{flag} among {', '.join(known)}. Received: {name!r}.")
+    for name, known in (("precisions", PRECISIONS), ("backends", tuple(BACKENDS))):
+        for each in args[name].value.split(","):
+            if each not in known:
+                raise unknown(f"--{name}", each, known)
     rows: list[Row] = []
     for row in measured(args, run or in_a_process):
         rows.append(row)
@@ -99,9 +100,9 @@ def measured(args: flags.FlagValues, run: Callable[[list[str]], Row]) -> Iterato
 
     alone: dict[tuple[str, str], Row] = {}
     for backend, xla in TRAINING:
-        if backend not in args.backends:
+        if backend not in args.backends.split(","):
             continue
-        for precision in args.precisions:
+        for precision in args.precisions.split(","):
             asked = {"backend": backend, "xla_compile": xla, "precision": precision, "devices": 1}
             found = row("train_step", asked)
             yield found
@@ -116,7 +117,7 @@ def measured(args: flags.FlagValues, run: Callable[[list[str]], Row]) -> Iterato
                 found["scaling"] = round(found["tokens_per_s"] / count / one["tokens_per_s"], 3)
             yield found
             count *= 2
-    for backend in args.backends:
+    for backend in args.backends.split(","):
         yield row("decode", {"backend": backend})
 
 
@@ -148,5 +149,4 @@ def in_a_process(command: list[str]) -> Row:
     return json.loads(last) if done.returncode == 0 else {"failure": last}
 
 
-if __name__ == "__main__":
-    cli.run("gpu", __doc__, define_flags, main)
+cli.program(__name__, "gpu", __doc__, [Rows], main)

@@ -5,6 +5,7 @@ prints 'READY {...}' when warm, makes a step and prints 'T MS CPU_MS VALUE' for 
 it reads, and prints its result at any other line.
 """
 
+import dataclasses
 import json
 import os
 import resource
@@ -17,20 +18,21 @@ from typing import Any, TextIO
 
 from absl import flags
 
+from t2t_repro.fields import flag
+
 GEMM = 4096
 
 
-def define_flags(f: flags.FlagValues) -> None:
-    """Defines the flags that say how to measure."""
-    for name, value, text in (
-        ("threads", 0, "Threads of one operation; 0: as many as there are cores."),
-        ("inter_op_threads", 0, "Operations that run at once; 0: as many as there are cores."),
-        ("steps", 10, "Steps to time."),
-        ("warmup", 3, "Steps before them."),
-        ("gemm", GEMM, "Rows and columns of the matrices that the limit is measured with."),
-    ):
-        flags.DEFINE_integer(name, value, text, lower_bound=0, flag_values=f)
-    flags.DEFINE_boolean("lockstep", False, "Step when told to on stdin.", flag_values=f)
+@dataclasses.dataclass
+class Measured:
+    """The flags that say how to measure."""
+
+    threads: int = flag(0, "Threads of one operation; 0: as many as there are cores.")
+    inter_op_threads: int = flag(0, "Operations that run at once; 0: as many as there are cores.")
+    steps: int = flag(10, "Steps to time.")
+    warmup: int = flag(3, "Steps before them.")
+    gemm: int = flag(GEMM, "Rows and columns of the matrices that the limit is measured with.")
+    lockstep: bool = flag(False, "Step when told to on stdin.")
 
 
 def own_stdout() -> TextIO:
@@ -52,7 +54,7 @@ def measure(
     Args:
         step: does the work and returns a number that others may check.
         ready: "name", "tokens" of a step, "flops" of a step; more is passed on.
-        args: of `define_flags`.
+        args: of `Measured`.
         lines: what `own_stdout` returned.
         gemm: what `make_gemm` returned, called in turn with the steps unless others take turns.
 

@@ -9,6 +9,7 @@ that of products of 4096 x 4096 matrices, taken in turn with the steps. Prints o
 --lockstep: see measuring.py.
 """
 
+import dataclasses
 import json
 import os
 
@@ -16,28 +17,27 @@ import measuring
 from absl import flags
 
 from t2t_repro import cli, registry
+from t2t_repro.fields import flag
 
 
-def define_flags(f: flags.FlagValues) -> None:
-    """Defines the flags."""
-    flags.DEFINE_string("hparams_set", "transformer_base_v1", "The configuration.", flag_values=f)
-    flags.DEFINE_string("hparams", "", 'Changes to it: "name=value,name=value".', flag_values=f)
-    for name, value, text in (
-        ("batch", 32, "Sentences of a batch."),
-        ("src", 32, "Source tokens of a sentence."),
-        ("tgt", 32, "Target tokens of a sentence."),
-        ("vocab_size", 32768, "Symbols of the vocabulary."),
-        ("devices", 1, "GPUs (or parts of a CPU) that each train on a batch."),
-    ):
-        flags.DEFINE_integer(name, value, text, lower_bound=1, flag_values=f)
-    backends = ["tensorflow", "jax"]
-    flags.DEFINE_enum("backend", "tensorflow", backends, "What computes.", flag_values=f)
-    flags.DEFINE_bool("xla_compile", False, "Let XLA compile TensorFlow's step.", flag_values=f)
-    precisions = ["", "float32", "bfloat16", "float16"]
-    flags.DEFINE_enum(
-        "precision", "", precisions, "activation_dtype; empty: the set's.", flag_values=f
+@dataclasses.dataclass
+class Training:
+    """What is trained, and how."""
+
+    hparams_set: str = flag("transformer_base_v1", "The configuration.")
+    hparams: str = flag("", 'Changes to it: "name=value,name=value".')
+    batch: int = flag(32, "Sentences of a batch.", least=1)
+    src: int = flag(32, "Source tokens of a sentence.", least=1)
+    tgt: int = flag(32, "Target tokens of a sentence.", least=1)
+    vocab_size: int = flag(32768, "Symbols of the vocabulary.", least=1)
+    devices: int = flag(1, "GPUs (or parts of a CPU) that each train on a batch.", least=1)
+    backend: str = flag("tensorflow", "What computes.", choices=("tensorflow", "jax"))
+    xla_compile: bool = flag(False, "Let XLA compile TensorFlow's step.")
+    precision: str = flag(
+        "",
+        "activation_dtype; empty: the set's.",
+        choices=("", "float32", "bfloat16", "float16"),
     )
-    measuring.define_flags(f)
 
 
 def main(args: flags.FlagValues) -> None:
@@ -101,5 +101,4 @@ def make_model(args: flags.FlagValues, hparams):
     return model, batch
 
 
-if __name__ == "__main__":
-    cli.run("train_step", __doc__, define_flags, main)
+cli.program(__name__, "train_step", __doc__, [Training, measuring.Measured], main)

@@ -16,7 +16,6 @@ import contextlib
 import importlib
 import math
 import multiprocessing
-import multiprocessing.connection
 import multiprocessing.process
 import os
 import pathlib
@@ -34,7 +33,6 @@ from t2t_repro.errors import Interrupted, UserError
 SPAWN = multiprocessing.get_context("spawn")
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _TWICE_S = 2.0
-_KILLED = (-signal.SIGKILL, -signal.SIGABRT)
 _NO_MEMORY = ("out of memory", "MemoryError", "bad_alloc", "RESOURCE_EXHAUSTED")
 _MODULES = {"t2t-eval": "evaluator"}  # of programs whose modules have other names
 _CGROUP = pathlib.Path("/sys/fs/cgroup")  # version 2
@@ -45,10 +43,9 @@ _THREADS = ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS")
 
 
 class _Handler:
-    """What SIGINT and SIGTERM do while a block runs."""
+    """What SIGINT and SIGTERM do inside `handle_signals`."""
 
-    def __init__(self) -> None:
-        self.received, self.since, self.deferred = 0, 0.0, False
+    received, since, deferred = 0, 0.0, False
 
     def __call__(self, signum: int, frame: types.FrameType | None) -> None:
         """Keeps the first signal; the second ends the process.
@@ -72,24 +69,23 @@ class _Handler:
             raise Interrupted(self.received, then="")
 
 
-_handler: _Handler | None = None
+_handler = _Handler()
 
 
 @contextlib.contextmanager
 def handle_signals() -> Iterator[None]:
     """Turns signals into Interrupted while the block runs; in the main thread only."""
-    global _handler
-    if _handler is not None or threading.current_thread() is not threading.main_thread():
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getsignal(signal.SIGTERM) is _handler:
         yield
         return
-    _handler = _Handler()
     before = {signum: signal.signal(signum, _handler) for signum in _SIGNALS}
     try:
         yield
     finally:
         for signum, handler in before.items():
             signal.signal(signum, handler)
-        _handler = None
+        _handler.received = 0
 
 
 def reinstall_handlers() -> None:
@@ -104,7 +100,7 @@ def reinstall_handlers() -> None:
 
 def received_signal() -> int:
     """Returns the number of the signal that came while it was deferred; 0: none."""
-    return _handler.received if _handler else 0
+    return _handler.received
 
 
 def defer_signals() -> contextlib.AbstractContextManager[None]:
@@ -119,17 +115,13 @@ def deliver_signals() -> contextlib.AbstractContextManager[None]:
 
 @contextlib.contextmanager
 def _mode(deferred: bool) -> Iterator[None]:
-    handler = _handler
-    if handler is None or threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before, handler.deferred = handler.deferred, deferred
+    before, _handler.deferred = _handler.deferred, deferred
     try:
-        handler.check()
+        _handler.check()
         yield
     finally:
-        handler.deferred = before
-    handler.check()
+        _handler.deferred = before
+    _handler.check()
 
 
 # --- children --------------------------------------------------------------------------------
@@ -143,28 +135,27 @@ def call(function: Callable, *arguments: Any) -> Any:
     """Returns what a function returns in a process of its own, which prints nothing.
 
     Args:
-        function: what another process can import; pickled, as what it returns.
+        function: what another process can import; pickled, as what it returns or raises.
         arguments: what it gets; pickled.
 
     Raises:
         OutOfMemory: if it lacks memory.
-        UserError: if it fails otherwise, with its error.
-        Interrupted: on a signal, inside `handle_signals`, when the process has ended as well.
+        Exception: what it raises otherwise.
     """
     reader, writer = SPAWN.Pipe(duplex=False)
-    child = SPAWN.Process(target=_work, args=(writer, function, arguments))
-    result, failure = None, ""
-    with reader, _started(child):
+    result, error = None, None
+    with reader, _started(_work, writer, function, arguments) as child:
         writer.close()
         with contextlib.suppress(EOFError):
-            result, failure = reader.recv()
-    if not child.exitcode:
-        return result
-    lacks = child.exitcode in _KILLED or any(sign in failure for sign in _NO_MEMORY)
-    raise (OutOfMemory if lacks else UserError)(
-        f"Expected {function.__name__} of {function.__module__} to end well in a process of its "
-        f"own. Received: exit code {child.exitcode}. {failure or 'Free some memory.'}"
-    )
+            result, error = reader.recv()
+    if child.exitcode or any(sign in f"{error!r}" for sign in _NO_MEMORY):
+        raise OutOfMemory(
+            f"Expected memory for {function.__name__} in a process of its own. Received: exit code "
+            f"{child.exitcode}. {error or ''}"
+        ) from error
+    if error:
+        raise error
+    return result
 
 
 def run_program(command: Sequence[str], doing: str) -> None:
@@ -200,9 +191,8 @@ def program(module: str, name: str, argv: list[str]) -> int:
     Raises:
         Interrupted: on a signal, inside `handle_signals`, when it has ended.
     """
-    child = SPAWN.Process(target=_program, args=(module, name, argv))
     try:
-        with _started(child):
+        with _started(_program, module, name, argv) as child:
             child.join()
     except Interrupted as stop:
         raise Interrupted(stop.signum, f" in {name}") from None
@@ -212,24 +202,23 @@ def program(module: str, name: str, argv: list[str]) -> int:
 
 def end_with_parent() -> None:
     """Ends this process, as a kill would, when the one that started it ends."""
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    sentinel = parent.sentinel
 
-    def watch() -> None:
-        multiprocessing.connection.wait([sentinel])
+    def watch(parent: Any) -> None:
+        parent.join()
         os._exit(1)
 
-    threading.Thread(target=watch, daemon=True).start()
+    parent = multiprocessing.parent_process()
+    threading.Thread(target=watch, args=[parent], daemon=True).start()
 
 
 @contextlib.contextmanager
-def _started(child: multiprocessing.process.BaseProcess) -> Iterator[None]:
-    """Starts a child and waits for its end; what ends the block early is sent to it too."""
+def _started(work: Callable, *arguments: Any) -> Iterator[multiprocessing.process.BaseProcess]:
+    """Yields a child that works, and waits for its end; what ends the block is sent to it too."""
+    child = SPAWN.Process(target=work, args=arguments)
     try:
         with defer_signals():
             child.start()
-        yield
+        yield child
     except BaseException as stop:
         if child.pid is not None:
             with contextlib.suppress(ProcessLookupError):
@@ -251,10 +240,9 @@ def _work(writer: Any, function: Callable, arguments: tuple) -> None:
         os.dup2(nothing.fileno(), 1)
         os.dup2(nothing.fileno(), 2)
     try:
-        writer.send((function(*arguments), ""))
-    except (Exception, Interrupted) as error:
-        writer.send((None, f"{type(error).__name__}: {error}"))
-        sys.exit(error.exit_code if isinstance(error, Interrupted) else 2)
+        writer.send((function(*arguments), None))
+    except Exception as error:
+        writer.send((None, error))
 
 
 def _program(module: str, name: str, argv: list[str]) -> None:

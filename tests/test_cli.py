@@ -1,32 +1,36 @@
 """What every program shares."""
 
-import contextlib
 import dataclasses
 
 import pytest
 from absl import flags
 
-from t2t_repro import cli, fields
+from t2t_repro import cli
 from t2t_repro.errors import Interrupted, UserError
+from t2t_repro.fields import flag
 
 
-def define_flags(f):
-    cli.define_run_flags(f)
-    cli.define_task_flags(f)
-    flags.DEFINE_bool("fast", False, "Go fast.", flag_values=f)
-    flags.DEFINE_integer("steps", 3, "How many.", lower_bound=1, flag_values=f)
-    flags.DEFINE_float("most", None, "At most.", flag_values=f)
-    flags.DEFINE_float("least", None, "At least.", upper_bound=0.0, flag_values=f)
-    flags.DEFINE_integer("share", None, "A share.", -1, 1, flag_values=f)
-    flags.DEFINE_enum("way", None, ["on", "back"], "Where.", flag_values=f)
-    flags.DEFINE_string("source", None, "Texts.", flag_values=f)
-    flags.DEFINE_list("names", None, "Of whom.", flag_values=f)
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Trip:
+    """A request that is made of flags."""
+
+    fast: bool = flag(False, "Go fast.")
+    steps: int = flag(3, "How many.", least=1)
+    most: float | None = flag(None, "At most.", most=0)
+    share: int | None = flag(None, "A share.", least=-1, most=1)
+    way: str = flag("on", "Where.", choices=("on", "back"))
+    source: str = flag(dataclasses.MISSING, "Texts.")
+    names: tuple[str, ...] = flag((), "Of whom.")
+    given: frozenset[str] = frozenset()
 
 
-def run(*argv, main=lambda args: None):
+FLAGS = (cli.RunFlags, cli.TaskFlags, Trip)
+
+
+def run(*argv, main=lambda args: None, name="t2t-test", requests=FLAGS, **more):
     """Returns the exit code."""
     try:
-        cli.run("t2t-test", "What it does.", define_flags, main, list(argv))
+        cli.program("", name, "What it does.", requests, main, **more)(list(argv))
     except SystemExit as leave:
         return leave.code
     return 0
@@ -46,8 +50,8 @@ def test_flags_reach_main_and_nothing_is_global(monkeypatch):
     "argv, name",
     [
         *((["--step=5"], "steps"), (["--steps=x"], "--steps"), (["--steps=0"], "--steps")),
-        *((["--most=a"], "--most"), (["--least=2.5"], "--least"), (["--share=2"], "--share")),
-        *((["--fast=perhaps"], "--fast"), (["--way=up"], "back"), (["--names=a\nb"], "--names")),
+        *((["--most=a"], "--most"), (["--most=2.5"], "--most"), (["--share=-2"], "--share")),
+        *((["--fast=perhaps"], "--fast"), (["--way=up"], "back"), (["--given=a"], "given")),
         *((["--steps"], "steps"), (["five"], "five"), (["--data_dir="], "--data_dir")),
         (["--source=a", "--source", "b"], "--source"),
         *((["--use_tpu"], "--use_tpu"), (["--noautotune_maximize"], "--autotune_maximize")),
@@ -79,11 +83,11 @@ def test_t2t_flags_at_rest_are_accepted_with_a_warning(argv, capsys):
 def test_a_run_says_what_it_is_and_t2ts_flags_may_say_it_too():
     seen = []
     argv = ["--output_dir=o", "--problem=p", "--model", "m", "--hparams="]
-    cli.run("t2t-decoder", "", cli.define_run_flags, lambda a: seen.append(cli.run_flags(a)), argv)
+    asked = {"main": lambda a: seen.append(cli.run_flags(a)), "requests": [cli.RunFlags]}
+    assert run(*argv, name="t2t-decoder", **asked) == 0
     named = {"problem": "p", "hparams_set": None, "hparams": "", "model": "m"}
     assert seen == [{"output_dir": "o", "data_dir": None, **named}]
-    with pytest.raises(SystemExit):
-        cli.run("t2t-show", "", cli.define_run_flags, seen.append, argv)
+    assert run(*argv, name="t2t-show", **asked) == 2
 
 
 @pytest.mark.parametrize(
@@ -109,18 +113,18 @@ def test_a_module_that_is_run_runs_its_program(monkeypatch):
     monkeypatch.setattr("sys.argv", ["t2t-test", "5"])
     seen = []
     for module in ("t2t_repro.bin.test", "__main__"):
-        cli.program(module, "t2t-test", "Doc.", define_flags, seen.append, positional="steps")
+        cli.program(module, "t2t-test", "Doc.", FLAGS, seen.append, positional="steps")
     assert [args.steps for args in seen] == [5]
 
 
 @pytest.mark.parametrize("argv", (["5", "--fast"], ["--fast", "5"], ["--fast", "--", "5"]))
 def test_what_may_stand_alone_may_stand_anywhere(argv, capsys):
     seen = []
-    cli.run("t2t-test", "Doc.", define_flags, seen.append, argv, positional="steps")
+    alone = {"main": seen.append, "positional": "steps"}
+    assert run(*argv, **alone) == 0
     assert [(args.steps, args.fast) for args in seen] == [(5, True)]
     for given in ([*argv, "--steps=6"], [*argv, "6"], ["five"]):
-        with pytest.raises(SystemExit):
-            cli.run("t2t-test", "Doc.", define_flags, seen.append, given, positional="steps")
+        assert run(*given, **alone) == 2
         assert capsys.readouterr().err.count("\n") == 1
     assert len(seen) == 1
 
@@ -131,34 +135,14 @@ def test_a_flag_that_nothing_reads_is_named(capsys):
     assert "--steps" in said and "--most" not in said
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Trip:
-    """A request that is made of flags."""
-
-    where: str = fields.flag(dataclasses.MISSING, "The place.")
-    days: int | None = fields.flag(None, "How long.", least=2, most=9)
-    speed: float = fields.flag(1.5, "How fast.", least=0)
-    by: str = fields.flag("train", "With what.", choices=("train", "ship"))
-    alone: bool = fields.flag(False, "With nobody.")
-    given: frozenset[str] = frozenset()
-
-
 def test_a_request_says_its_flags_once(capsys):
     seen = []
-
-    def go(*argv):
-        with contextlib.suppress(SystemExit):
-            main = lambda args: seen.append(cli.request(args, Trip))  # noqa: E731
-            cli.run("t2t-trip", "", lambda f: cli.define_request_flags(f, Trip), main, list(argv))
-
-    go("--where=Bonn", "--days=3", "--by=ship")
-    given = frozenset({"where", "days", "by"})
-    assert seen == [Trip(where="Bonn", days=3, by="ship", given=given)]
-    for wrong in ("--days=1", "--days=10", "--speed=-1", "--by=foot", "--given=a"):
-        go(wrong)
-        assert "error: " in capsys.readouterr().err
-    assert len(seen) == 1
-    go("--help")
+    argv = ("--source=a", "--share=1", "--way=back", "--names=b", "--names=c", "--steps=4")
+    assert run(*argv, main=lambda args: seen.append(cli.request(args, Trip))) == 0
+    given = frozenset({"source", "share", "way", "names", "steps"})
+    names = ["b", "c"]
+    assert seen == [Trip(source="a", share=1, way="back", names=names, steps=4, given=given)]
+    assert run("--help") == 0
     said = capsys.readouterr().out
-    assert "--days=INT\n      How long." in said and "--by=STRING ENUM" in said
-    assert "--[no]alone\n      With nobody. (default: False)" in said
+    assert "--share=INT\n      A share." in said and "--way=STRING ENUM" in said
+    assert "--[no]fast\n      Go fast. (default: False)" in said

@@ -8,7 +8,7 @@ import shutil
 import keras
 import pytest
 
-from t2t_repro import cli, provenance, registry
+from t2t_repro import provenance, registry
 from t2t_repro.bin import show
 from t2t_repro.data.generate import generate_data
 from t2t_repro.data.job import KEEP, Job
@@ -99,7 +99,7 @@ def again(folder, **options):
 
 def shown(folder, *flags):
     argv = [f"--output_dir={folder}", "--verify", *flags]
-    cli.run("t2t-show", "", show.define_flags, show.main, argv)
+    show.console(argv)
 
 
 def test_what_it_says(made):

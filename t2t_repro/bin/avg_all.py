@@ -47,17 +47,13 @@ class AverageRequest:
     min_steps: int = flag(0, "Ignore checkpoints of fewer steps.", least=0)
     wait_minutes: int = flag(0, "Wait up to this many minutes for another checkpoint.", least=0)
     last_only: bool = flag(False, "Write only the average of the last n.")
-
-
-def define_flags(f: flags.FlagValues) -> None:
-    """Defines t2t-avg-all's flags."""
-    cli.define_request_flags(f, AverageRequest)
-    text = "Choose weights, beams and alpha by BLEU on dev, and write one run of them."
-    flags.DEFINE_bool("tune", False, text, flag_values=f)
-    cli.define_request_flags(f, tune.TuneRequest)
-    text = "--tune: the folder of TFRecords and vocabularies; default: the run's."
-    flags.DEFINE_string("data_dir", None, text, flag_values=f)
-    flags.DEFINE_string("t2t_usr_dir", None, "Your own package of problems.", flag_values=f)
+    tune: bool = flag(
+        False, "Choose weights, beams and alpha by BLEU on dev, and write one run of them."
+    )
+    data_dir: str | None = flag(
+        None, "--tune: the folder of TFRecords and vocabularies; default: the run's."
+    )
+    t2t_usr_dir: str | None = flag(None, "Your own package of problems.")
 
 
 def main(args: flags.FlagValues) -> None:
@@ -169,4 +165,4 @@ def _check_free(run: RunDirectory, out: RunDirectory, n: int) -> None:
         )
 
 
-console = cli.program(__name__, "t2t-avg-all", __doc__, define_flags, main)
+console = cli.program(__name__, "t2t-avg-all", __doc__, (AverageRequest, tune.TuneRequest), main)

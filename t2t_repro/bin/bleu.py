@@ -18,6 +18,7 @@ from absl import flags
 
 from t2t_repro import cli
 from t2t_repro.errors import UserError
+from t2t_repro.fields import flag
 from t2t_repro.files import check_outputs, write_text_atomic
 from t2t_repro.scoring.bleu import score
 from t2t_repro.scoring.files import lines_of
@@ -25,14 +26,15 @@ from t2t_repro.scoring.significance import paired
 from t2t_repro.views import scores as view
 
 
-def define_flags(f: flags.FlagValues) -> None:
-    cli.define_request_flags(f, view.DirectoryRequest)
-    for name, text in {
-        "translation": "The translated file.",
-        "baseline": "Another translation, to compare with it: BLEU of both with intervals, and p.",
-        "json_file": "Where to write every score and signature.",
-    }.items():
-        flags.DEFINE_string(name, None, text, flag_values=f)
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BleuFlags:
+    """The flags of t2t-bleu for one translation."""
+
+    translation: str | None = flag(None, "The translated file.")
+    baseline: str | None = flag(
+        None, "Another translation, to compare with it: BLEU of both with intervals, and p."
+    )
+    json_file: str | None = flag(None, "Where to write every score and signature.")
 
 
 def main(args: flags.FlagValues) -> None:
@@ -82,4 +84,4 @@ def _score_directory(request: view.DirectoryRequest) -> list[dict]:
     return view.as_rows(results)
 
 
-console = cli.program(__name__, "t2t-bleu", __doc__, define_flags, main)
+console = cli.program(__name__, "t2t-bleu", __doc__, (BleuFlags, view.DirectoryRequest), main)

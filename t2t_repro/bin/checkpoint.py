@@ -17,40 +17,37 @@ tensor2tensor then decodes with it, and trains on if the optimizer's state is th
       --hparams_set=SET --decode_from_file=FILE
 """
 
+import dataclasses
 import sys
 
 from absl import flags
 
 from t2t_repro import cli
 from t2t_repro.errors import UserError
+from t2t_repro.fields import flag
 from t2t_repro.runs import trained_run
 
-_HINTS = {
-    "import": {
-        "checkpoint": "It is the folder of a tensor2tensor run, or one model.ckpt-STEP.",
-        "output_dir": "It is the folder of the run to make.",
-    },
-    "export": {
-        "output_dir": "It is the folder of the run to export.",
-        "t2t_dir": "It is the folder to write.",
-    },
-}
+_NEEDED = {"import": ("checkpoint", "output_dir"), "export": ("output_dir", "t2t_dir")}
 _OF_IMPORT = ("optimizer_state", "ignore_hparams", "problem", "hparams_set", "hparams", "data_dir")
 
 
-def define_flags(f: flags.FlagValues) -> None:
-    """Defines t2t-checkpoint's flags."""
-    flags.DEFINE_enum("action", None, list(_HINTS), "May stand alone.", flag_values=f)
-    cli.define_run_flags(f)
-    cli.define_task_flags(f)
-    text = "import: the folder of a tensor2tensor run, or the prefix of one checkpoint; export: a "
-    text += "ckpt-STEP folder, or a run (its newest, of RUN/best the best)."
-    flags.DEFINE_string("checkpoint", None, text, flag_values=f)
-    text = "import: carry the optimizer's state over, where the checkpoint has it."
-    flags.DEFINE_bool("optimizer_state", True, text, flag_values=f)
-    text = "import: fields of hparams.json to leave out, separated by commas."
-    flags.DEFINE_list("ignore_hparams", [], text, flag_values=f)
-    flags.DEFINE_string("t2t_dir", None, "export: the folder to write.", flag_values=f)
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class CheckpointFlags:
+    """The flags of t2t-checkpoint, beside those of the run and of the task."""
+
+    action: str | None = flag(None, "May stand alone.", choices=tuple(_NEEDED))
+    checkpoint: str | None = flag(
+        None,
+        "import: the folder of a tensor2tensor run, or the prefix of one checkpoint; export: a "
+        "ckpt-STEP folder, or a run (its newest, of RUN/best the best).",
+    )
+    optimizer_state: bool = flag(
+        True, "import: carry the optimizer's state over, where the checkpoint has it."
+    )
+    ignore_hparams: str = flag(
+        "", "import: fields of hparams.json to leave out, separated by commas."
+    )
+    t2t_dir: str | None = flag(None, "export: the folder to write.")
 
 
 def main(args: flags.FlagValues) -> None:
@@ -58,8 +55,8 @@ def main(args: flags.FlagValues) -> None:
     if not args.action:
         raise UserError("Expected t2t-checkpoint import or t2t-checkpoint export. Received: none.")
     cli.warn_unread(args, ["t2t_dir"] if args.action == "import" else _OF_IMPORT)
-    hints = _HINTS[args.action]
-    cli.check_given({name: args[name].value for name in hints}, hints)
+    hints = dict.fromkeys(_NEEDED[args.action], "t2t-checkpoint --help has an example.")
+    cli.check_given(args.flag_values_dict(), hints)
     if args.action == "import":
         from t2t_repro.interop import t2t_runs
 
@@ -73,4 +70,11 @@ def main(args: flags.FlagValues) -> None:
         t2t_runs.export_checkpoint(run, args.t2t_dir, checkpoint=args.checkpoint)
 
 
-console = cli.program(__name__, "t2t-checkpoint", __doc__, define_flags, main, positional="action")
+console = cli.program(
+    __name__,
+    "t2t-checkpoint",
+    __doc__,
+    (CheckpointFlags, cli.RunFlags, cli.TaskFlags),
+    main,
+    positional="action",
+)

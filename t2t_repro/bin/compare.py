@@ -14,16 +14,17 @@ pictures. A run that diverges is a result. Stopped or killed, the same command g
 depths, warm-ups or seeds it adds their runs.
 """
 
+import dataclasses
 import os
 import pathlib
 import shlex
 import sys
-from typing import Any
 
 from absl import flags
 
 from t2t_repro import cli, registry
 from t2t_repro.errors import UserError
+from t2t_repro.fields import flag
 from t2t_repro.study import compared
 from t2t_repro.study.results import MOST_SEEDS
 from t2t_repro.study.study import Study
@@ -31,30 +32,29 @@ from t2t_repro.study.study import Study
 _BLEU_SENTENCES = 200
 
 
-def define_flags(f: flags.FlagValues) -> None:
-    """Defines t2t-compare's flags."""
-    cli.define_run_flags(f)
-    cli.define_task_flags(f)
-    for name, text in {
-        "hparams_sets": (
-            "What is compared instead of --hparams_set as post-norm and as pre-norm: sets, with "
-            "commas between, each as it is, and with changes of its own in brackets: "
-            "transformer_base_v1,transformer_base_v2[batch_size=1024]."
-        ),
-        "depths": "Layers of each stack, with commas between; default: the set's.",
-        "warmup": (
-            "Warm-up steps, with commas between; 0: none, from the first step at the peak of the "
-            "set's own warm-up; default: the set's."
-        ),
-    }.items():
-        flags.DEFINE_string(name, "", text, flag_values=f)
-    bounds: dict[str, Any] = {"lower_bound": 1, "upper_bound": MOST_SEEDS}
-    text = "How many runs of each, of the seeds 0, 1, ..."
-    flags.DEFINE_integer("seeds", 3, text, flag_values=f, **bounds)
-    text = "Steps of each run."
-    flags.DEFINE_integer("train_steps", 2000, text, lower_bound=1, flag_values=f)
-    text = "How many dev sentences to translate at the end; default: 200 of a translation; 0: none."
-    flags.DEFINE_integer("bleu_sentences", None, text, lower_bound=0, flag_values=f)
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class CompareFlags:
+    """The flags of t2t-compare, beside those of the run and of the task."""
+
+    hparams_sets: str = flag(
+        "",
+        "What is compared instead of --hparams_set as post-norm and as pre-norm: sets, with commas "
+        "between, each as it is, and with changes of its own in brackets: "
+        "transformer_base_v1,transformer_base_v2[batch_size=1024].",
+    )
+    depths: str = flag("", "Layers of each stack, with commas between; default: the set's.")
+    warmup: str = flag(
+        "",
+        "Warm-up steps, with commas between; 0: none, from the first step at the peak of the "
+        "set's own warm-up; default: the set's.",
+    )
+    seeds: int = flag(3, "How many runs of each, of the seeds 0, 1, ...", least=1, most=MOST_SEEDS)
+    train_steps: int = flag(2000, "Steps of each run.", least=1)
+    bleu_sentences: int | None = flag(
+        None,
+        "How many dev sentences to translate at the end; default: 200 of a translation; 0: none.",
+        least=0,
+    )
 
 
 def main(args: flags.FlagValues) -> None:
@@ -73,8 +73,9 @@ def study_of(args: flags.FlagValues) -> Study:
         UserError: if they do not describe one.
     """
     compared_by = "hparams_sets" if args.hparams_sets else "hparams_set"
-    named = {n: getattr(args, n) for n in ("problem", compared_by, "data_dir", "output_dir")}
-    cli.check_given(named, dict.fromkeys(named, "t2t-compare --help has an example."))
+    named = ("problem", compared_by, "data_dir", "output_dir")
+    hints = dict.fromkeys(named, "t2t-compare --help has an example.")
+    cli.check_given(args.flag_values_dict(), hints)
     problem = registry.get_problem(args.problem)
     if problem.packed_length:
         raise UserError(
@@ -118,4 +119,6 @@ def _numbers(flag: str, text: str) -> list[int | None]:
         ) from None
 
 
-console = cli.program(__name__, "t2t-compare", __doc__, define_flags, main)
+console = cli.program(
+    __name__, "t2t-compare", __doc__, (cli.RunFlags, cli.TaskFlags, CompareFlags), main
+)

@@ -112,18 +112,12 @@ class DataFlags:
     )
 
 
-def define_flags(f: flags.FlagValues) -> None:
-    """Defines t2t-datagen's flags."""
-    for request in (DataFlags, Treebank, RawText):
-        cli.define_request_flags(f, request)
-
-
 def main(args: flags.FlagValues) -> None:
     """Generates every problem that the flags name."""
     if args.only_list:
         print("\n".join(chosen_problems(args.problem or "*", args.exclude_problems)))
         return
-    cli.check_given({name: args[name].value for name in _HINTS}, _HINTS)
+    cli.check_given(args.flag_values_dict(), _HINTS)
     names = chosen_problems(args.problem, args.exclude_problems)
     machine = machine_of(args)
     vocabulary = vocabulary_of(args)
@@ -312,4 +306,4 @@ def print_summary(summary: dict) -> None:
         print(f"  warning: {warning['message']}")
 
 
-console = cli.program(__name__, "t2t-datagen", __doc__, define_flags, main)
+console = cli.program(__name__, "t2t-datagen", __doc__, (DataFlags, Treebank, RawText), main)

@@ -29,11 +29,6 @@ from t2t_repro.scoring import files
 from t2t_repro.views import scores
 
 
-def define_flags(f: flags.FlagValues) -> None:
-    cli.define_run_flags(f)
-    cli.define_request_flags(f, DecodeRequest)
-
-
 def main(args: flags.FlagValues) -> None:
     request, run = cli.request(args, DecodeRequest), runs.trained_run(**cli.run_flags(args))
     run.check_checkpoint(request.checkpoint_path)
@@ -46,4 +41,4 @@ def main(args: flags.FlagValues) -> None:
         scores.print_table(files.score_files(job.target, reference, job.translations))
 
 
-console = cli.program(__name__, "t2t-decoder", __doc__, define_flags, main)
+console = cli.program(__name__, "t2t-decoder", __doc__, (cli.RunFlags, DecodeRequest), main)

@@ -23,20 +23,14 @@ from t2t_repro import cli
 from t2t_repro.distill.request import DistillRequest
 
 
-def define_flags(f: flags.FlagValues) -> None:
-    """Defines t2t-distill's flags."""
-    cli.define_request_flags(f, DistillRequest)
-
-
 def main(args: flags.FlagValues) -> None:
     """Does what the flags ask for."""
     hint = "--teacher is a run that t2t-trainer or t2t-avg-all made."
-    needed = {name: args[name].value for name in ("teacher", "output_dir")}
-    cli.check_given(needed, dict.fromkeys(needed, hint))
+    cli.check_given(args.flag_values_dict(), {"teacher": hint, "output_dir": hint})
     request = cli.request(args, DistillRequest)
     from t2t_repro.distill import stages
 
     stages.run(request)
 
 
-console = cli.program(__name__, "t2t-distill", __doc__, define_flags, main)
+console = cli.program(__name__, "t2t-distill", __doc__, (DistillRequest,), main)

@@ -39,12 +39,6 @@ class EvalRequest:
     worker_gpu: int | None = flag(None, "How many GPUs; default: all, or one CPU.", least=1)
 
 
-def define_flags(f: flags.FlagValues) -> None:
-    """Defines t2t-eval's flags."""
-    cli.define_run_flags(f)
-    cli.define_request_flags(f, EvalRequest)
-
-
 def main(args: flags.FlagValues) -> None:
     """Evaluates what the flags name."""
     run, request = trained_run(**cli.run_flags(args)), cli.request(args, EvalRequest)
@@ -99,4 +93,4 @@ def evaluate(run: TrainedRun, request: EvalRequest) -> dict[str, Any]:
     }
 
 
-console = cli.program(__name__, "t2t-eval", __doc__, define_flags, main)
+console = cli.program(__name__, "t2t-eval", __doc__, (cli.RunFlags, EvalRequest), main)

@@ -22,15 +22,9 @@ from t2t_repro.export.forms import ExportRequest, export
 from t2t_repro.runs import trained_run
 
 
-def define_flags(f: flags.FlagValues) -> None:
-    """Defines t2t-exporter's flags, as T2T's."""
-    cli.define_run_flags(f)
-    cli.define_request_flags(f, ExportRequest)
-
-
 def main(args: flags.FlagValues) -> None:
     """Exports what the flags name."""
     export(trained_run(**cli.run_flags(args)), cli.request(args, ExportRequest))
 
 
-console = cli.program(__name__, "t2t-exporter", __doc__, define_flags, main)
+console = cli.program(__name__, "t2t-exporter", __doc__, (cli.RunFlags, ExportRequest), main)

@@ -11,36 +11,37 @@ again. With other --train_minutes or --train_steps it trains on, and makes what 
 a set whose rate falls to 0 at the end needs another folder for that.
 """
 
+import dataclasses
 from typing import Any
 
 from absl import flags
 
 from t2t_repro import cli
 from t2t_repro.corpora.request import SHORT, RawText
-from t2t_repro.fields import flags_of
+from t2t_repro.fields import flag, flags_of
 from t2t_repro.own_text.request import OwnTextRequest
 
 _TEXT = {
-    "train_source": "Files of one sentence a line, or .tsv, .csv, .jsonl or .tmx, which hold both "
-    "sides; also .gz, and several with commas between.",
-    "train_target": "The other side of --source, file by file.",
+    "train_source": {
+        "text": "Files of one sentence a line, or .tsv, .csv, .jsonl or .tmx, which hold both "
+        "sides; also .gz, and several with commas between."
+    },
+    "train_target": {"text": "The other side of --source, file by file."},
 }
-
-
-def define_flags(f: flags.FlagValues) -> None:
-    """Defines t2t-own-text's flags."""
-    cli.define_request_flags(f, RawText)
-    for name, text in _TEXT.items():
-        delattr(f, name)
-        flags.DEFINE_string(SHORT[name], None, text, flag_values=f)
-    cli.define_request_flags(f, OwnTextRequest)
+# Those of the text, two of them under other names.
+TextFlags = dataclasses.make_dataclass(
+    "TextFlags",
+    [
+        (SHORT.get(name, name), of.type, flag(of.default, **{**of.metadata, **_TEXT.get(name, {})}))
+        for name, of in flags_of(RawText).items()
+    ],
+)
 
 
 def main(args: flags.FlagValues) -> None:
     """Does what the flags ask for."""
     hint = "--source and --target are two files of one sentence a line, or --source one of both."
-    needed = {name: args[name].value for name in ("source", "output_dir")}
-    cli.check_given(needed, dict.fromkeys(needed, hint))
+    cli.check_given(args.flag_values_dict(), {"source": hint, "output_dir": hint})
     text = {name: args[SHORT.get(name, name)].value for name in flags_of(RawText)}
     raw = RawText(**text)
     own: dict[str, Any] = {name: args[name].value for name in flags_of(OwnTextRequest)}
@@ -49,4 +50,4 @@ def main(args: flags.FlagValues) -> None:
     stages.run(OwnTextRequest(raw=raw, **own))
 
 
-console = cli.program(__name__, "t2t-own-text", __doc__, define_flags, main)
+console = cli.program(__name__, "t2t-own-text", __doc__, (TextFlags, OwnTextRequest), main)

@@ -39,6 +39,7 @@ ACTIONS = ("tables", "reproduce")
 class Request:
     """The flags of t2t-paper."""
 
+    action: str = flag("tables", "May stand alone.", choices=ACTIONS)
     table: int | None = flag(
         None, "2, 3 or 4; default: tables: all; reproduce: 2.", least=2, most=4
     )
@@ -72,16 +73,10 @@ class Request:
         return asked or list(reproduce.TABLE3)
 
 
-def define_flags(f: flags.FlagValues) -> None:
-    """Defines t2t-paper's flags."""
-    flags.DEFINE_enum("action", "tables", ACTIONS, "May stand alone.", flag_values=f)
-    cli.define_request_flags(f, Request)
-
-
 def main(args: flags.FlagValues) -> None:
     """Makes tables, or runs."""
     request = cli.request(args, Request)
-    if args.action == "tables":
+    if request.action == "tables":
         print_tables(request)
         return
     of = reproduce.Folders(request.output_dir, request.data_dir, request.tmp_dir), request.hparams
@@ -109,4 +104,4 @@ def print_tables(request: Request) -> None:
     print(f"Written to {report.write(where, 'paper', title, made, '', command, {})}.")
 
 
-console = cli.program(__name__, "t2t-paper", __doc__, define_flags, main, positional="action")
+console = cli.program(__name__, "t2t-paper", __doc__, (Request,), main, positional="action")

@@ -7,10 +7,11 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from t2t_repro.bin.defaults import HPARAMS_SET, PROBLEM
 from t2t_repro.run_directory import RunDirectory
 from t2t_repro.runs import TrainedRun, trained_run
 
+PROBLEM, HPARAMS_SET = "algorithmic_reverse_quickstart", "transformer_quickstart"
+OUTPUT_DIR = "t2t_runs/quickstart"
 SHOWN = 4  # samples
 
 

@@ -20,18 +20,9 @@ from t2t_repro.serving.request import ServerRequest
 from t2t_repro.serving.server import serve
 
 
-def define_flags(f: flags.FlagValues) -> None:
-    """Defines t2t-server's flags."""
-    text = "The folder that t2t-exporter wrote; of several: --model=de-en=DIR --model=en-de=DIR."
-    flags.DEFINE_multi_string("model", [], text, flag_values=f)
-    cli.define_request_flags(f, ServerRequest)
-    text = "Your own package of problems: CTranslate2 needs that of a problem of your own."
-    flags.DEFINE_string("t2t_usr_dir", None, text, flag_values=f)
-
-
 def main(args: flags.FlagValues) -> None:
     """Serves until a signal comes."""
     serve(cli.request(args, ServerRequest))
 
 
-console = cli.program(__name__, "t2t-server", __doc__, define_flags, main)
+console = cli.program(__name__, "t2t-server", __doc__, (ServerRequest,), main)

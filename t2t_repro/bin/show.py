@@ -11,6 +11,7 @@ their dev scores, the curves, the best and the last, and what to do next.
 a line for each. The exit code is 1 if anything is not as it was.
 """
 
+import dataclasses
 import functools
 import itertools
 import json
@@ -25,6 +26,7 @@ from t2t_repro import cli
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
 from t2t_repro.export import forms
+from t2t_repro.fields import flag
 from t2t_repro.progress import took
 from t2t_repro.run_directory import RunDirectory
 from t2t_repro.views.run_view import Checkpoint, RunView, next_steps, view
@@ -35,14 +37,14 @@ _ROWS = 12  # of the table of checkpoints
 _COLUMNS = ("loss", "bleu", "approx_bleu_score", "accuracy", "accuracy_per_sequence")
 
 
-def define_flags(f: flags.FlagValues) -> None:
-    """Defines t2t-show's flags."""
-    text = "The run directory; it may also stand alone."
-    flags.DEFINE_string("output_dir", None, text, flag_values=f)
-    flags.DEFINE_bool("json", False, "Print JSON, for programs.", flag_values=f)
-    text = "Repeat what provenance.json says: hashes and translations."
-    flags.DEFINE_bool("verify", False, text, flag_values=f)
-    flags.DEFINE_string("t2t_usr_dir", None, "Your own package of hparam sets.", flag_values=f)
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ShowFlags:
+    """The flags of t2t-show."""
+
+    output_dir: str | None = flag(None, "The run directory; it may also stand alone.")
+    json: bool = flag(False, "Print JSON, for programs.")
+    verify: bool = flag(False, "Repeat what provenance.json says: hashes and translations.")
+    t2t_usr_dir: str | None = flag(None, "Your own package of hparam sets.")
 
 
 def main(args: flags.FlagValues) -> None:
@@ -199,4 +201,4 @@ def _score(value: float | str) -> str:
     return f"{value:.4f}" if abs(value) < 10_000 else f"{value:.6g}"
 
 
-console = cli.program(__name__, "t2t-show", __doc__, define_flags, main, positional="output_dir")
+console = cli.program(__name__, "t2t-show", __doc__, (ShowFlags,), main, positional="output_dir")

@@ -27,12 +27,14 @@ from typing import TYPE_CHECKING, Any
 from absl import flags
 
 from t2t_repro import __version__, cli, registry
-from t2t_repro.bin import datagen, defaults, quickstart
+from t2t_repro.bin import datagen, fine_tuning, quickstart
+from t2t_repro.config import HParams
 from t2t_repro.errors import UserError
 from t2t_repro.fields import flag, flags_of
 from t2t_repro.problem import Problem, check_text
-from t2t_repro.run_directory import RunConfig, RunDirectory
+from t2t_repro.run_directory import RunConfig, RunDirectory, problem_of
 from t2t_repro.runs import trained_run
+from t2t_repro.training import trainable
 from t2t_repro.training.request import SCHEDULES, Foresight, Plan, TrainRequest
 
 if TYPE_CHECKING:
@@ -43,6 +45,26 @@ if TYPE_CHECKING:
     from t2t_repro.training.request import DecodedBleu
 
 SAMPLES_EVERY = 5000  # steps: translations of dev for TensorBoard
+DATA_DIR, RUNS_DIR = "t2t_data", "t2t_runs"
+# What is trained where no problem, set or folder is named: no download, two minutes.
+_EMBEDDED: dict[str, Any] = {
+    **{"problem": quickstart.PROBLEM, "hparams_set": quickstart.HPARAMS_SET, "generate_data": True},
+    **{"local_eval_frequency": 600, "eval_steps": 10},
+}
+# Flags that a run keeps in its run.json: how it trains and is evaluated, not what it is.
+KEPT = (
+    *flags_of(Plan),
+    *("schedule", "warm_start_from", "warm_start_partial", "worker_gpu", "finish"),
+    *("eval_steps", "eval_use_test_set", "eval_bleu_sentences", "keep_best", "best_metric"),
+    *("eval_early_stopping_steps", "eval_early_stopping_metric"),
+    "eval_early_stopping_metric_delta",
+)
+_HINTS = {
+    "problem": "--registry_help lists the problems.",
+    "hparams_set": "--registry_help lists the sets; t2t-datagen proposes one for text of yours.",
+    "data_dir": "It is the folder that t2t-datagen wrote, or that --generate_data shall write.",
+    "output_dir": "It is the folder of the run.",
+}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -97,14 +119,6 @@ class TrainFlags:
     find_batch_size: bool = flag(False, "Halve batch_size until it fits, and stop.")
 
 
-def define_flags(f: flags.FlagValues) -> None:
-    """Defines t2t-trainer's flags."""
-    cli.define_run_flags(f)
-    cli.define_task_flags(f)
-    for fields in (TrainFlags, Plan, Foresight):
-        cli.define_request_flags(f, fields)
-
-
 def main(args: flags.FlagValues) -> None:
     """Does what the flags say."""
     if args.registry_help:
@@ -129,7 +143,7 @@ def main(args: flags.FlagValues) -> None:
     from t2t_repro.provenance import write_of_run
 
     train = functools.partial(run, request)
-    if defaults.is_quickstart(args) and not plans:
+    if is_quickstart(args) and not plans:
         quickstart.run(request.run, train)
     else:
         train()
@@ -162,7 +176,7 @@ def run(request: TrainRequest) -> dict[str, float]:
 
 
 def request_of(args: flags.FlagValues) -> TrainRequest:
-    """Returns what the flags ask for; what they leave out is as `defaults` knows it.
+    """Returns what the flags ask for; what they leave out is as `fill` knows it.
 
     Flags that were given and that nothing reads beside the others are named in a warning.
 
@@ -171,8 +185,8 @@ def request_of(args: flags.FlagValues) -> TrainRequest:
     """
     if args.warm_start_from == "":  # it would begin with random weights
         raise UserError("Expected --warm_start_from to name a run. Received: nothing.")
-    values, before = defaults.fill(args)
-    hparams_set, hparams = defaults.hparams_of(values, before)
+    values, before = fill(args)
+    hparams_set, hparams = hparams_of(values, before)
     problem = registry.get_problem(values["problem"])
     schedule, finds = values["schedule"], values["find_batch_size"]
     trains, evaluates = schedule != "evaluate" and not finds, schedule != "train" and not finds
@@ -187,12 +201,12 @@ def request_of(args: flags.FlagValues) -> TrainRequest:
         random_seed=values["random_seed"],
         xla_compile=values["xla_compile"],
         t2t_usr_dir=usr_dir,
-        options=defaults.flags_to_persist(args, values),
+        options=flags_to_persist(args, values),
     )
     both = trains and evaluates
     of_plan = [name for name in flags_of(Plan) if both or trains and not name.startswith("eval_")]
     foresight = Foresight(plan=values["plan"], yes=values["yes"]) if trains else None
-    if foresight and defaults.is_quickstart(args) and not foresight.plan:
+    if foresight and is_quickstart(args) and not foresight.plan:
         foresight = None  # it is short
     # The devices that train are not those that evaluate.
     devices = values["worker_gpu"]
@@ -227,9 +241,125 @@ def request_of(args: flags.FlagValues) -> TrainRequest:
         samples_every=SAMPLES_EVERY if both else 0,
         load_user_code=functools.partial(datagen.load_usr_dir, usr_dir) if usr_dir else None,
     )
-    flags_here = {*defaults.KEPT, "plan", "yes"} - values.read
+    flags_here = {*KEPT, "plan", "yes"} - values.read
     cli.warn_unread(args, [name for name in sorted(flags_here) if args[name].value is not False])
     return request
+
+
+class Values(dict):
+    """{flag: value}, which knows what was read of it."""
+
+    def __init__(self, values: Mapping[str, Any]):
+        super().__init__(values)
+        self.read: set[str] = set()
+
+    def __getitem__(self, name: str) -> Any:
+        self.read.add(name)
+        return super().__getitem__(name)
+
+
+def is_quickstart(args: flags.FlagValues) -> bool:
+    """Whether the flags leave all to the embedded default, or name its set alone."""
+    own = ("problem", "data_dir", "find_batch_size", "warm_start_from")
+    named = any(args[name].value for name in own)
+    of_its_set = args.hparams_set in (None, quickstart.HPARAMS_SET)
+    before = _run_in(args.output_dir)
+    return of_its_set and not named and (not before or before.problem == quickstart.PROBLEM)
+
+
+def fill(args: flags.FlagValues) -> tuple[Values, RunConfig | None]:
+    """Returns {flag: value}, what is known without being said included, and the run that is there.
+
+    Raises:
+        UserError: if a problem, a set or a folder is missing, or the run that is there is of a
+            problem that needs --t2t_usr_dir.
+    """
+    if is_quickstart(args):
+        output_dir = args.output_dir or quickstart.OUTPUT_DIR
+        known = _EMBEDDED | {"output_dir": output_dir, "data_dir": os.path.join(output_dir, "data")}
+        before = _run_in(known["output_dir"])
+        if before and before.problem != quickstart.PROBLEM:
+            before = None  # it is refused
+        elif before:
+            del known["hparams_set"]  # the run's hparams may be others
+    else:
+        known = _of_the_set(args)
+        before, made_for = _run_in(args.output_dir or known.get("output_dir")), known.get("problem")
+        if before:
+            problem_of(before)  # names the --t2t_usr_dir that is missing
+            known |= {"problem": before.problem, "data_dir": before.data_dir}
+        if made_for and made_for == known["problem"]:
+            from t2t_repro.data import tfrecord
+
+            there = args.data_dir or known["data_dir"]
+            known["generate_data"] = not tfrecord.are_there(registry.get_problem(made_for), there)
+    if before:
+        known |= {"random_seed": before.random_seed, "xla_compile": before.xla_compile}
+        known |= _kept_flags(args, before)
+    given = {name: args[name].value for name in args}
+    values = given | {name: v for name, v in known.items() if not args[name].present}
+    says_set = before or values["warm_start_from"]
+    needed = {name: hint for name, hint in _HINTS.items() if name != "hparams_set" or not says_set}
+    cli.check_given(values, needed)
+    return Values(values), before
+
+
+def flags_to_persist(args: flags.FlagValues, values: Mapping[str, Any]) -> dict[str, str]:
+    """Returns {flag: text} of what a run keeps: what is not as it is by default."""
+    kept = {name: values.get(name) for name in KEPT if values.get(name) != args[name].default}
+    if path := kept.get("warm_start_from"):
+        kept["warm_start_from"] = os.path.abspath(path)
+    return {name: str(value) for name, value in kept.items()}
+
+
+def hparams_of(values: Mapping[str, Any], before: RunConfig | None) -> tuple[str, HParams]:
+    """Returns the set's name and the hparams: those of a run, a parent or a set, changed.
+
+    Args:
+        values: {flag: value}, of `fill`.
+        before: the run that is there.
+
+    Raises:
+        UserError: on an unknown set or hparam, or one that would have no effect.
+    """
+    overrides, end = values["hparams"], values["train_steps"]
+    if before and not values["hparams_set"]:  # those of the run, which may be of a set of its own
+        hparams_set, hparams = before.hparams_set, before.hparams.override(overrides)
+    elif values["warm_start_from"] and not values["hparams_set"]:
+        hparams_set, hparams = fine_tuning.proposed(values["warm_start_from"], overrides, end)
+    else:
+        hparams_set = values["hparams_set"]
+        hparams = registry.get_hparams(hparams_set, overrides, values["model"])
+        hparams = trainable.resumed(hparams, before.hparams) if before else hparams
+    changes = {"train_steps": end, "model": values["model"]}
+    given = {name: value for name, value in changes.items() if value is not None}
+    return hparams_set, dataclasses.replace(hparams, **given)
+
+
+def _kept_flags(args: flags.FlagValues, before: RunConfig) -> dict[str, Any]:
+    """Returns {flag: value} of what a run has kept."""
+    options = (before.options or {}).items()
+    found = {name: args[name].parser.parse(text) for name, text in options if name in KEPT}
+    if args["local_eval_frequency"].present:  # which counts where no seconds are named
+        found.pop("save_checkpoints_secs", None)
+    return found
+
+
+def _of_the_set(args: flags.FlagValues) -> dict[str, Any]:
+    """Returns what a set alone means: the problem that it was made for, in folders of the usual."""
+    if args.problem or not args.hparams_set:
+        return {}
+    problem = registry.problem_of_hparams(args.hparams_set)
+    if not problem:
+        return {}
+    output_dir = os.path.join(RUNS_DIR, args.hparams_set)
+    return {"problem": problem, "data_dir": DATA_DIR, "output_dir": output_dir}
+
+
+def _run_in(output_dir: str | None) -> RunConfig | None:
+    """Returns what the run there is, if there is one."""
+    run = RunDirectory(output_dir) if output_dir else None
+    return run.config() if run and run.exists() else None
 
 
 def choices(values: Mapping[str, Any], split: str) -> dict[str, Any]:
@@ -304,4 +434,10 @@ def registry_help() -> str:
     return "\n".join(lines)
 
 
-console = cli.program(__name__, "t2t-trainer", __doc__, define_flags, main)
+console = cli.program(
+    __name__,
+    "t2t-trainer",
+    __doc__,
+    (cli.RunFlags, cli.TaskFlags, TrainFlags, Plan, Foresight),
+    main,
+)

@@ -44,8 +44,11 @@ _SETTINGS = "settings.json"  # what the translations in a folder were made with
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TranslateAllRequest:
-    """The flags of t2t-translate-all, but for those that name the run."""
+    """The flags of t2t-translate-all."""
 
+    model_dir: str | None = flag(None, "The run whose checkpoints translate.")
+    data_dir: str | None = flag(None, "The folder of the vocabulary; default: the run's own.")
+    t2t_usr_dir: str | None = flag(None, "Your own package of problems.")
     source: str = flag(dataclasses.MISSING, "Sentences, one a line; UTF-8, plain or .gz.")
     reference: str | None = flag(None, "The right translations: score and draw the curve.")
     translations_dir: str = flag("translations", "Where the translations go.")
@@ -66,17 +69,9 @@ class TranslateAllRequest:
         return dataclasses.replace(settings, return_token_scores=False)
 
 
-def define_flags(f: flags.FlagValues) -> None:
-    flags.DEFINE_string("model_dir", None, "The run whose checkpoints translate.", flag_values=f)
-    text = "The folder of the vocabulary; default: the run's own."
-    flags.DEFINE_string("data_dir", None, text, flag_values=f)
-    flags.DEFINE_string("t2t_usr_dir", None, "Your own package of problems.", flag_values=f)
-    cli.define_request_flags(f, TranslateAllRequest)
-
-
 def main(args: flags.FlagValues) -> None:
-    named = {name: args[name].value for name in ("model_dir", "source")}
-    cli.check_given(named, dict.fromkeys(named, "t2t-translate-all --help says it."))
+    hint = "t2t-translate-all --help says it."
+    cli.check_given(args.flag_values_dict(), {"model_dir": hint, "source": hint})
     run = trained_run(**cli.run_flags(args, "model_dir"))
     request, results = cli.request(args, TranslateAllRequest), []
     for file, scores in translate_all(run, request):
@@ -188,4 +183,4 @@ def _check_folder(folder: pathlib.Path, made_with: dict[str, Any]) -> None:
         write_text_atomic(path, json.dumps(made_with, indent=1) + "\n")
 
 
-console = cli.program(__name__, "t2t-translate-all", __doc__, define_flags, main)
+console = cli.program(__name__, "t2t-translate-all", __doc__, (TranslateAllRequest,), main)

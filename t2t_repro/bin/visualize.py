@@ -43,12 +43,6 @@ class VisualizeRequest:
     visualization_dir: str | None = flag(None, "Where files go; default: RUN/visualization.")
 
 
-def define_flags(f: flags.FlagValues) -> None:
-    """Defines t2t-visualize's flags."""
-    cli.define_run_flags(f)
-    cli.define_request_flags(f, VisualizeRequest)
-
-
 def main(args: flags.FlagValues) -> None:
     """Draws what the flags name."""
     request = cli.request(args, VisualizeRequest)
@@ -147,4 +141,4 @@ def positions(run: TrainedRun, request: VisualizeRequest, folder: Path) -> list[
     return paths
 
 
-console = cli.program(__name__, "t2t-visualize", __doc__, define_flags, main)
+console = cli.program(__name__, "t2t-visualize", __doc__, (cli.RunFlags, VisualizeRequest), main)

@@ -3,7 +3,7 @@
 import dataclasses
 import os
 import pathlib
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
@@ -45,7 +45,7 @@ class ImportRequest:
         hparams: changes, "name=value,name=value"; they win over hparams.json.
         data_dir: the folder of the vocabulary; None: beside the checkpoint, or where T2T had it.
         optimizer_state: carry the optimizer's state over, where there is any.
-        ignore_hparams: fields of hparams.json to leave out.
+        ignore_hparams: fields of hparams.json to leave out, with commas between.
         t2t_usr_dir: the package that the problem came from, for who loads the run to name.
     """
 
@@ -56,7 +56,7 @@ class ImportRequest:
     hparams: str = ""
     data_dir: str | None = None
     optimizer_state: bool = True
-    ignore_hparams: Collection[str] = ()
+    ignore_hparams: str = ""
     t2t_usr_dir: str | None = None
 
 
@@ -153,7 +153,7 @@ def _hparams(
     elif not file.is_file():
         return None, name, set()
     if file.is_file():
-        given = t2t_files.read_hparams(file, request.ignore_hparams)
+        given = t2t_files.read_hparams(file, request.ignore_hparams.split(","))
     else:
         given = t2t_files.read_overrides(said.get("hparams", ""))
     given |= t2t_files.read_overrides(request.hparams)

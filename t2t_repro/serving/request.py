@@ -1,15 +1,18 @@
 """What t2t-server is asked for."""
 
 import dataclasses
+from collections.abc import Sequence
 
 from t2t_repro.fields import flag
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ServerRequest:
-    """The flags of t2t-server, except --t2t_usr_dir."""
+    """The flags of t2t-server."""
 
-    model: list[str] = dataclasses.field(default_factory=list)
+    model: Sequence[str] = flag(
+        (), "The folder that t2t-exporter wrote; of several: --model=de-en=DIR --model=en-de=DIR."
+    )
     host: str = flag("127.0.0.1", "The address to listen on; 0.0.0.0 and :: are all of them.")
     port: int = flag(8000, "The port to listen on; 0: any that is free.", least=0, most=65535)
     max_batch_size: int = flag(32, "Translate so many sentences at once, or fewer.", least=1)
@@ -17,3 +20,6 @@ class ServerRequest:
     max_sentences: int = flag(64, "Sentences or texts in a request; beyond, 413.", least=1)
     max_sentence_tokens: int = flag(256, "Tokens in a sentence; beyond, 413.", least=1)
     timeout_s: float = flag(30.0, "Seconds to get a request (408), to answer it (504).", least=0.1)
+    t2t_usr_dir: str | None = flag(
+        None, "Your own package of problems: CTranslate2 needs that of a problem of your own."
+    )

@@ -15,7 +15,8 @@ TINY = (
 
 
 def run(*argv, process=None):
-    cli.run("gpu", gpu.__doc__, gpu.define_flags, lambda args: gpu.main(args, process), [*argv])
+    main = lambda args: gpu.main(args, process)  # noqa: E731
+    cli.program("", "gpu", "", [gpu.Rows], main)([*argv])
 
 
 class Machine:

@@ -121,7 +121,7 @@ def test_hparams_json_wins_over_the_set_and_flags_over_both(t2t_run, tmp_path):
         tmp_path / "run",
         hparams_set="transformer_big",
         hparams="relu_dropout=0.5",
-        ignore_hparams=["moe_k"],
+        ignore_hparams="moe_k",
     )
     config = RunDirectory(tmp_path / "run").config()
     assert config.hparams_set == "transformer_big"

@@ -1,8 +1,8 @@
 """t2t-compare: its flags. See tests/test_faults.py for kills."""
 
 import pytest
-from absl import flags as absl_flags
 
+from t2t_repro import cli
 from t2t_repro.bin import compare
 from t2t_repro.errors import UserError
 from t2t_repro.study import compared
@@ -20,8 +20,7 @@ def flags(tmp_path):
 
 
 def study_of(argv) -> Study:
-    args = absl_flags.FlagValues()
-    compare.define_flags(args)
+    args = cli.flag_values((cli.RunFlags, cli.TaskFlags, compare.CompareFlags))
     args(["t2t-compare", *argv])
     return compare.study_of(args)
 

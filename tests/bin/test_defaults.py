@@ -9,9 +9,7 @@ import types
 import pytest
 
 from t2t_repro import registry
-from t2t_repro.bin import defaults, quickstart, trainer
-from t2t_repro.config import HParams
-from t2t_repro.run_directory import RunConfig
+from t2t_repro.bin import quickstart, trainer
 from t2t_repro.training.best import KeepBest
 from t2t_repro.training.early_stopping import EarlyStopping
 from tests.machines import EIGHT
@@ -90,7 +88,7 @@ def test_the_readmes_first_commands_work_before_and_after(asked):
     names = ["quickstart", "big", "quickstart", "quickstart", "big"]
     assert [of.config.hparams_set for of in asked] == [f"transformer_{name}" for name in names]
     assert asked[0].config.problem == quickstart.PROBLEM and asked[4].config.random_seed == 5
-    assert str(asked[2].run.path) == defaults.OUTPUT_DIR and asked[4].job is not None
+    assert str(asked[2].run.path) == quickstart.OUTPUT_DIR and asked[4].job is not None
 
 
 @pytest.mark.parametrize("where", [[], ["--output_dir=o"]])
@@ -287,33 +285,3 @@ def test_a_run_past_its_start_takes_no_other_weights(begun, parents, refused):
     assert str(taken) in error and "--warm_start_from=other" in error
     (path / "warm-start.json").unlink()
     refused(trainer, "--output_dir=o", "--warm_start_from=other")
-
-
-@pytest.mark.parametrize(
-    "longer, changes, end",
-    [
-        (2401, {}, "2,400"),
-        (2400, {}, ""),
-        (4801, {"optimizer": "multistep_adam", "optimizer_multistep_accumulate_steps": 2}, "4,800"),
-        (9000, {"learning_rate_schedule": "constant"}, ""),
-    ],
-)
-def test_a_longer_run_whose_rate_rises_again_says_where(longer, changes, end, capsys):
-    hparams = HParams(
-        learning_rate_schedule="constant*multi_cycle_cos_decay",
-        learning_rate_warmup_steps=240,
-        learning_rate_decay_steps=2160,
-        train_steps=2000,
-    )
-    before = RunConfig(
-        hparams_set="x",
-        hparams=dataclasses.replace(hparams, **changes),
-        problem="x",
-        data_dir="x",
-        version="0",
-    )
-    values = dict.fromkeys(("hparams_set", "model", "warm_start_from"))
-    values |= {"hparams": "train_steps=7", "train_steps": longer}  # the flag goes before
-    assert defaults.hparams_of(values, before)[1].train_steps == longer
-    out = capsys.readouterr().out
-    assert end in out and bool(out) == bool(end)

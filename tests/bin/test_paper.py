@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from t2t_repro import cli, stages
+from t2t_repro import stages
 from t2t_repro.bin import paper
 from t2t_repro.errors import UserError
 from t2t_repro.study import runs
@@ -13,7 +13,7 @@ from tests.paper.test_tables import BLEU
 
 
 def run(*argv):
-    cli.run("t2t-paper", "", paper.define_flags, paper.main, list(argv), positional="action")
+    paper.console(list(argv))
 
 
 @pytest.fixture(autouse=True)

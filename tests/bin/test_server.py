@@ -12,7 +12,6 @@ import urllib.request
 
 import pytest
 
-from t2t_repro import cli
 from t2t_repro.bin import server
 from t2t_repro.serving import models
 from t2t_repro.serving.server import listen, warn_of_reach
@@ -37,7 +36,7 @@ def folder(tmp_path):
 
 def fails(capsys, *flags):
     with pytest.raises(SystemExit) as leave:
-        cli.run("t2t-server", server.__doc__, server.define_flags, server.main, list(flags))
+        server.console(list(flags))
     assert leave.value.code == 2
     error = capsys.readouterr().err
     *_, last = error.splitlines()  # above it may stand TensorFlow's own
@@ -59,7 +58,7 @@ def test_onednn_is_off_unless_asked_for(given, folder, monkeypatch):
         monkeypatch.setenv("TF_ENABLE_ONEDNN_OPTS", given)
     with pytest.raises(SystemExit):
         flags = [f"--model={folder}", "--port=0"]
-        cli.run("t2t-server", server.__doc__, server.define_flags, server.main, flags)
+        server.console(flags)
     assert seen == [given or "0"]
 
 

@@ -89,8 +89,8 @@ def test_wrong_flags_end_in_one_line(flags, refused, flag, name, tmp_path):
 
 def test_registry_help_lists_everything_and_loads_nothing_heavy():
     code = (
-        "import sys; from t2t_repro import cli; from t2t_repro.bin import trainer\n"
-        "cli.run('t', '', trainer.define_flags, trainer.main, ['--registry_help'])\n"
+        "import sys; from t2t_repro.bin import trainer\n"
+        "trainer.console(['--registry_help'])\n"
         "assert not {'tensorflow', 'keras', 'numpy'} & set(sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

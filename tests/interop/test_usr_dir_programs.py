@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from t2t_repro import cli, registry
+from t2t_repro import registry
 from t2t_repro.bin import checkpoint, compare, datagen, exporter, trainer, visualize
 
 PACKAGE = """
@@ -82,6 +82,6 @@ def test_each_program_loads_it(program, package, restored, capsys):
     """What else is wrong with the flags is found only after the package is loaded."""
     flags = [f"--t2t_usr_dir={package}", *(["--problem=shim_tiny"] if program is trainer else [])]
     with pytest.raises(SystemExit) as left:
-        cli.run("t2t-program", "", program.define_flags, program.main, flags)
+        program.console(flags)
     assert left.value.code == 2
     assert "shim_tiny" in registry.list_problems()

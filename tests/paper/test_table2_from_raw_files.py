@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from t2t_repro import cli, stages
+from t2t_repro import stages
 from t2t_repro.paper import reproduce
 from t2t_repro.study import runs
 from tests.problems import wmt14_archives
@@ -41,8 +41,7 @@ def in_this_process(command, doing):
     name, *argv = command
     module = {"t2t-eval": "evaluator"}.get(name, name.removeprefix("t2t-").replace("-", "_"))
     program = importlib.import_module(f"t2t_repro.bin.{module}")
-    positional = "action" if name == "t2t-paper" else None
-    cli.run(name, "", program.define_flags, program.main, argv, positional=positional)
+    program.console(argv)
 
 
 @pytest.mark.parametrize("name", reproduce.TABLE2)

@@ -6,7 +6,7 @@ import pathlib
 
 import pytest
 
-from t2t_repro import cli, registry
+from t2t_repro import registry
 from t2t_repro.bin import datagen
 from t2t_repro.data.generate import generate_data
 from t2t_repro.data.job import Job
@@ -112,7 +112,7 @@ def test_the_flags_make_it(raw, tmp_path):
     argv = [f"--problem={NAME}", f"--tmp_dir={raw}", f"--data_dir={tmp_path}/data"]
     argv.append(f"--vocab={raw}/one.model,{raw}/two.model")
     argv.append("--nocheck_data")
-    cli.run("t2t-datagen", "", datagen.define_flags, datagen.main, [*argv, "--num_shards=1"])
+    datagen.console([*argv, "--num_shards=1"])
     summary = json.loads((tmp_path / "data" / f"datagen.{NAME}.json").read_text())
     sizes = {
         side: SentencePieceEncoder(path).vocab_size
@@ -149,7 +149,7 @@ def test_the_vocabulary_of_a_run_serves_another_corpus(raw, tmp_path, capsys):
     RunDirectory(tmp_path / "run").begin(config, [], files)
     argv = [f"--problem={NAME}", f"--tmp_dir={raw}", f"--data_dir={tmp_path}/data"]
     argv += [f"--vocab_from={tmp_path}/run", "--nocheck_data", "--num_shards=1"]
-    cli.run("t2t-datagen", "", datagen.define_flags, datagen.main, argv)
+    datagen.console(argv)
     assert vocabularies(tmp_path / "data") == {pathlib.Path(name).name for name in files}
     for file in files:
         copy = tmp_path / "data" / pathlib.Path(file).name

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from t2t_repro import cli, registry
+from t2t_repro import registry
 from t2t_repro.bin import datagen
 from t2t_repro.errors import UserError
 from t2t_repro.parsing.trees import words_and_tags_from_wsj_tree
@@ -176,7 +176,7 @@ def test_a_tree_that_is_not_under_a_bracket_of_its_own_is_refused(raw_dir):
 
 
 def datagen_with(*flags):
-    cli.run("t2t-datagen", datagen.__doc__, datagen.define_flags, datagen.main, list(flags))
+    datagen.console(list(flags))
 
 
 def test_datagen_takes_a_treebank(treebank, tmp_path, capsys):

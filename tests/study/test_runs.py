@@ -8,7 +8,7 @@ import shutil
 import numpy as np
 import pytest
 
-from t2t_repro import cli, registry
+from t2t_repro import registry
 from t2t_repro.bin import trainer
 from t2t_repro.data.generate import generate_data
 from t2t_repro.data.job import Job
@@ -37,7 +37,7 @@ def study(tmp_path_factory):
 
 def in_this_process(command, doing):
     try:
-        cli.run("t2t-trainer", "", trainer.define_flags, trainer.main, command[1:])
+        trainer.console(command[1:])
     except SystemExit as left:
         raise UserError(f"exit code {left.code}") from left
 

@@ -280,7 +280,7 @@ def test_a_full_disk_is_an_error_once_and_leaves_the_earlier_ones(
         with pytest.raises(OSError) as raised:
             while True:
                 ask(saver)
-    assert raised.value.errno == errno.ENOSPC and raised.value.filename == str(tmp_path)
+    assert raised.value.errno == errno.ENOSPC
     assert [path.name for path in tmp_path.iterdir()] == ["ckpt-1"]
     checkpoints.verify(tmp_path / "ckpt-1")
     saver.save(model, State(step=3))

@@ -14,7 +14,6 @@ import sys
 import numpy as np
 import pytest
 
-from t2t_repro import cli
 from t2t_repro.bin import trainer
 
 pytestmark = pytest.mark.slow
@@ -98,7 +97,7 @@ def train_by_tensorflow(folder: pathlib.Path, run: str) -> None:
         "--eval_steps=1",
         f"--hparams={HPARAMS},{NO_DROPOUT},batch_size=12",
     ]
-    cli.run("t2t-trainer", trainer.__doc__, trainer.define_flags, trainer.main, flags)
+    trainer.console(flags)
 
 
 def copy_without_the_last_step(folder: pathlib.Path, source: str, target: str) -> None:
