@@ -99,7 +99,7 @@ class Text2textTmpdir(Text2TextProblem):
         if self._asked_files and self._asked_vocab_size:
             if not self.has_asked_vocabularies(data_dir):
                 texts = self.generate_text_for_vocab(data_dir, tmp_dir)
-                counts = count(track(texts, self.num_texts_for_vocab(tmp_dir)))
+                counts = count(track(texts, None))
                 path, old = self._own_subwords(data_dir), self._asked_files["inputs"]
                 wanted = self._asked_vocab_size, counts, self.max_subtoken_length
                 vocabulary_size.extend(path, pathlib.Path(old), *wanted)

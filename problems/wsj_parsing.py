@@ -219,9 +219,6 @@ class ParsingWsj16k(_TreesProblem):
         for sample in self.generate_samples(data_dir, tmp_dir, Split.TRAIN):
             yield sample["inputs"]
 
-    def num_texts_for_vocab(self, tmp_dir: str) -> int:
-        return self.num_samples(tmp_dir, Split.TRAIN)  # the words alone
-
     def prepare_vocabulary(
         self, data_dir: str, tmp_dir: str, track: Track = untracked, count: Count = count_tokens
     ) -> None:

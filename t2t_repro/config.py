@@ -9,24 +9,16 @@ import dataclasses
 import json
 import re
 from collections.abc import Callable, Iterable
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from t2t_repro import fields, schema, t2t_compat
-from t2t_repro.errors import UserError, unknown
-from t2t_repro.fields import (
-    AppliesIf,
-    Count,
-    CountOrZero,
-    NotNegative,
-    Positive,
-    Rate,
-    least,
-    one_of,
-)
+from t2t_repro.errors import UserError
+from t2t_repro.fields import AppliesIf, Count, CountOrZero, NotNegative, Positive, Rate
 
 FREEZABLE = ("embeddings", "encoder", "decoder")
 # The attention_score that tensor2tensor, CTranslate2 and relative attention compute.
 DOT_PRODUCTS = ("scaled_dot_product", "dot_product")
+_SCORES = (*DOT_PRODUCTS, "multiplicative", "additive")
 # The models, by T2T's names.
 TRANSFORMER = "transformer"
 ATTENTION_RNNS = ("lstm_seq2seq_attention", "lstm_seq2seq_attention_bidirectional_encoder")
@@ -61,6 +53,7 @@ _READ_BY = {
 }
 _EXPONENTIAL_DECAY = tuple(f"learning_rate_decay_{name}" for name in ("steps", "rate", "staircase"))
 LOCAL = ("local_mask_right", "local_unmasked")  # self_attention_type that is restricted
+_SELF_ATTENTIONS = ("dot_product", "dot_product_relative", *LOCAL)
 # The factors of learning_rate_schedule, and the settings that each reads; "legacy" reads those of
 # its scheme too.
 FACTORS: dict[str, tuple[str, ...]] = {
@@ -84,7 +77,12 @@ SCHEMES: dict[str, tuple[str, ...]] = {  # of learning_rate_decay_scheme
     "cyclelinear10x": (),
     "sqrt": (),
 }
-# "xavier" alone reads no gain.
+_OF_SCHEDULES = {
+    name
+    for names in (*FACTORS.values(), *SCHEMES.values())
+    for name in names
+    if name.startswith("learning_rate")
+}
 INITIALIZERS = ("uniform_unit_scaling", "normal_unit_scaling", "uniform", "orthogonal", "xavier")
 _NORMS = ("layer", "group", "batch", "noam", "l2", "none")
 
@@ -115,14 +113,6 @@ def _sequence(letters: str) -> fields.Rule:
     )
 
 
-def _axes(last: int) -> fields.Rule:
-    """Returns the rule of axes from -last to last."""
-    return fields.rule(
-        lambda dims: re.fullmatch(rf"(-?[0-{last}](,-?[0-{last}])*)?", dims.replace(" ", "")),
-        f"{{name}} to be axes from -{last} to {last} with commas between, or nothing",
-    )
-
-
 _parts = fields.rule(
     lambda value: not value or {part.strip() for part in value.split(",")} < set(FREEZABLE),
     f"{{name}} to be some of {', '.join(FREEZABLE)}, and not all",
@@ -139,40 +129,11 @@ def _is_relative(hp: "HParams") -> bool:
     return hp.self_attention_type == "dot_product_relative"
 
 
-def _above_zero(rate: str) -> AppliesIf:
-    return AppliesIf(lambda hp: getattr(hp, rate) > 0, f"{rate} is 0.")
-
-
 def _only(name: str, *values: object) -> AppliesIf:
     said = " or ".join(map(str, values))
     return AppliesIf(lambda hp: getattr(hp, name) in values, f"only {name}={said} reads it.")
 
 
-def _by_schedule(name: str, instead: str = "") -> AppliesIf:
-    """Of a setting that only some factors of the schedule read."""
-    otherwise = f"learning_rate_schedule={{hp.learning_rate_schedule}} does not read it{instead}."
-    return AppliesIf(lambda hp: name in hp.read_by_schedule, otherwise)
-
-
-def _by_optimizer(prefix: str) -> AppliesIf:
-    """Of the settings whose names begin so; an optimizer that is unknown is refused elsewhere."""
-    return AppliesIf(
-        lambda hp: OPTIMIZERS.get(snake_case(hp.optimizer), prefix) == prefix,
-        "optimizer={hp.optimizer} does not read it.",
-    )
-
-
-_LEGACY = _by_schedule("learning_rate", "; set learning_rate_constant")
-_LEGACY_DECAY = _by_schedule("learning_rate", "; name the decay in learning_rate_schedule")
-_CONSTANT = _by_schedule("learning_rate_constant", "; set learning_rate")
-_WARMUP = _by_schedule("learning_rate_warmup_steps")
-_BY_STEPS = _by_schedule("learning_rate_decay_steps")
-_EXPONENTIAL = _by_schedule("learning_rate_decay_rate")
-_COSINE = _by_schedule("learning_rate_cosine_cycle_steps", ", nor its scheme if it is not cosine")
-_ADAM = _by_optimizer("optimizer_adam_")
-_ADAFACTOR = _by_optimizer("optimizer_adafactor_")
-_DECAY_ADAM = _only("optimizer_adafactor_decay_type", "adam")
-_DECAY_POW = _only("optimizer_adafactor_decay_type", "pow")
 _RELATIVE = _only("self_attention_type", "dot_product_relative")
 _RELATIVE_V2 = _only("self_attention_type", "dot_product_relative_v2")  # which is not here
 _RESTRICTED = _only("self_attention_type", *LOCAL)
@@ -182,11 +143,6 @@ _LAYERS = AppliesIf(
     lambda hp: not (hp.num_encoder_layers and hp.num_decoder_layers),
     "num_encoder_layers and num_decoder_layers say it of both sides.",
 )
-_NORM = AppliesIf(_normalizes, "no sequence has an 'n'.")
-_NORMALIZED = AppliesIf(
-    lambda hp: _normalizes(hp) and hp.norm_type != "none", "nothing normalizes."
-)
-_SCALED = _only("initializer", *INITIALIZERS[:-1])
 
 # What several hparams must not be together, and what is said then; {hp.NAME} is a value.
 _Conflicts = tuple[tuple[Callable[["HParams"], object], str], ...]
@@ -196,43 +152,42 @@ _CONFLICTS: _Conflicts = (
             (snake_case(hp.optimizer) == "multistep_adam")
             != (hp.optimizer_multistep_accumulate_steps > 0)
         ),
-        "Expected optimizer=multistep_adam and optimizer_multistep_accumulate_steps > 0 together. "
-        "Received: optimizer={hp.optimizer} and {hp.optimizer_multistep_accumulate_steps}.",
+        "optimizer=multistep_adam and optimizer_multistep_accumulate_steps > 0 together. Received: "
+        "optimizer={hp.optimizer} and {hp.optimizer_multistep_accumulate_steps}.",
     ),
     (
         # As it is written: by "Adam" tensor2tensor's legacy rate is another than by "adam".
-        lambda hp: hp.effective_batch_size and hp.optimizer not in ("adam", "multistep_adam"),
-        "Expected optimizer=adam with effective_batch_size. Received: {hp.optimizer}.",
-    ),
-    (
-        lambda hp: hp.effective_batch_size and hp.counts_batches,
-        "Expected effective_batch_size, which multiplies train_steps, without what reads them: "
-        "some factors of learning_rate_schedule, bidirectional_steps and "
-        "subword_dropout_final_steps. Received: one of these.",
+        lambda hp: (
+            hp.effective_batch_size
+            and (hp.optimizer not in ("adam", "multistep_adam") or hp.counts_batches)
+        ),
+        "optimizer=adam with effective_batch_size, which multiplies train_steps, and nothing that "
+        "reads them: some factors of learning_rate_schedule, bidirectional_steps and "
+        "subword_dropout_final_steps.",
     ),
 )
 _CONFLICTS_OF_THE_TRANSFORMER: _Conflicts = (
     (
         lambda hp: hp.key_width % hp.num_heads or hp.value_width % hp.num_heads,
-        "Expected attention_key_channels and attention_value_channels (or hidden_size where one is "
-        "0) to be divisible by num_heads. Received: {hp.key_width}, {hp.value_width} and "
-        "num_heads={hp.num_heads}.",
+        "attention_key_channels and attention_value_channels (or hidden_size where one is 0) to be "
+        "divisible by num_heads. Received: {hp.key_width}, {hp.value_width} and {hp.num_heads}.",
     ),
     (
         lambda hp: hp.norm_type == "group" and _normalizes(hp),
-        "norm_type=group normalizes over a whole sentence: the decoder would see what it predicts.",
+        "another norm_type than group, over a whole sentence: the decoder would see what it "
+        "predicts.",
     ),
     (
-        lambda hp: _is_relative(hp) and not hp.max_relative_position,
-        "self_attention_type=dot_product_relative needs max_relative_position > 0.",
-    ),
-    (
-        lambda hp: _is_relative(hp) and hp.attention_score not in DOT_PRODUCTS,
-        "self_attention_type=dot_product_relative needs an attention_score of dot products.",
+        lambda hp: (
+            _is_relative(hp)
+            and (not hp.max_relative_position or hp.attention_score not in DOT_PRODUCTS)
+        ),
+        "max_relative_position > 0 and an attention_score of dot products with "
+        "self_attention_type=dot_product_relative.",
     ),
     (
         lambda hp: hp.attention_chunk_size and (hp.attention_dropout or _is_relative(hp)),
-        "attention_chunk_size > 0 goes with neither attention_dropout nor dot_product_relative.",
+        "attention_chunk_size=0 with attention_dropout and with dot_product_relative.",
     ),
 )
 
@@ -244,6 +199,8 @@ class HParams:
     Raises:
         UserError: if a value is not possible, or a pair of values contradicts itself.
     """
+
+    __pydantic_config__: ClassVar[dict] = {"extra": "forbid"}
 
     # --- the model ---------------------------------------------------------------------------
     model: str = TRANSFORMER  # its name in the registry
@@ -263,19 +220,15 @@ class HParams:
     # after it: a add residual, d dropout, n normalize, z add by a gate that begins as zero
     layer_postprocess_sequence: Annotated[str, _sequence("adnz")] = "dan"
     # what "n" does; only layers of one's own have groups
-    norm_type: Annotated[str, one_of(*_NORMS), _NORM] = "layer"
-    norm_epsilon: Annotated[Positive, _NORMALIZED] = 1e-6
+    norm_type: Annotated[str, fields.one_of(*_NORMS)] = "layer"
+    norm_epsilon: Positive = 1e-6
     # positions: sinusoids, learned or none
-    pos: Annotated[str | None, one_of("timing", "emb", "none", None)] = "timing"
-    self_attention_type: Annotated[str, one_of("dot_product", "dot_product_relative", *LOCAL)] = (
-        "dot_product"
-    )
+    pos: Annotated[str | None, fields.one_of("timing", "emb", "none", None)] = "timing"
+    self_attention_type: Annotated[str, fields.one_of(*_SELF_ATTENTIONS)] = "dot_product"
     attention_block_length: Annotated[Count, _RESTRICTED] = 128
     # keys gone through at a time, to save memory; 0: all at once
     attention_chunk_size: CountOrZero = 0
-    attention_score: Annotated[str, one_of(*DOT_PRODUCTS, "multiplicative", "additive")] = (
-        "scaled_dot_product"
-    )
+    attention_score: Annotated[str, fields.one_of(*_SCORES)] = "scaled_dot_product"
     # the farthest distance told apart by relative attention
     max_relative_position: Annotated[CountOrZero, _RELATIVE] = 0
     heads_share_relative_embedding: Annotated[bool, _RELATIVE_V2] = False
@@ -287,17 +240,17 @@ class HParams:
     # into how many variables T2T's files split a table
     symbol_modality_num_shards: Count = 1
     # scale embeddings by sqrt(D), or not
-    multiply_embedding_mode: Annotated[str, one_of("sqrt_depth", "none")] = "sqrt_depth"
+    multiply_embedding_mode: Annotated[str, fields.one_of("sqrt_depth", "none")] = "sqrt_depth"
     attention_variables_3d: bool = False  # T2T's files keep attention kernels as (D, N, H)
     # pad the vocabulary to a multiple of this
     vocab_divisor: Count = 1
-    initializer: Annotated[str, one_of(*INITIALIZERS)] = "orthogonal"
-    initializer_gain: Annotated[Positive, _SCALED] = 1.5
+    initializer: Annotated[str, fields.one_of(*INITIALIZERS)] = "orthogonal"
+    initializer_gain: Positive = 1.5
     # the last two: Keras's mixed precision
-    activation_dtype: Annotated[str, one_of("float32", "bfloat16", "float16")] = "float32"
+    activation_dtype: Annotated[str, fields.one_of("float32", "bfloat16", "float16")] = "float32"
     # of recurrent models: how a score is made, and the width of each head's attention (0:
     # hidden_size), which is what the decoder says, or else its LSTM's output
-    attention_mechanism: Annotated[str, one_of("bahdanau", "luong")] = "bahdanau"
+    attention_mechanism: Annotated[str, fields.one_of("bahdanau", "luong")] = "bahdanau"
     attention_layer_size: CountOrZero = 0
     output_attention: bool = True
     # of ByteNet: how often all dilations are gone through, and how many positions are seen at once
@@ -305,15 +258,11 @@ class HParams:
     kernel_height: Annotated[Count, _odd] = 3
     # --- dropout: rates; broadcast dims share one draw along these axes ----------------------
     layer_prepostprocess_dropout: Rate = 0.1
-    layer_prepostprocess_dropout_broadcast_dims: Annotated[
-        str, _axes(2), _above_zero("layer_prepostprocess_dropout")
-    ] = ""
+    layer_prepostprocess_dropout_broadcast_dims: str = ""
     attention_dropout: Rate = 0.0
-    attention_dropout_broadcast_dims: Annotated[str, _axes(3), _above_zero("attention_dropout")] = (
-        ""
-    )
+    attention_dropout_broadcast_dims: str = ""
     relu_dropout: Rate = 0.0
-    relu_dropout_broadcast_dims: Annotated[str, _axes(2), _above_zero("relu_dropout")] = ""
+    relu_dropout_broadcast_dims: str = ""
     dropout: Rate = 0.2  # of models other than the Transformer
     symbol_dropout: Rate = 0.0  # replaces whole tokens by padding
     inputs_word_dropout: Rate = 0.0  # whole embeddings of source tokens become zero
@@ -324,16 +273,16 @@ class HParams:
     label_smoothing: Rate = 0.1
     r_drop_alpha: NotNegative = 0.0  # weight of the divergence of two passes; 0: one pass
     optimizer: str = "adam"
-    optimizer_adam_beta1: Annotated[Rate, _ADAM] = 0.85
-    optimizer_adam_beta2: Annotated[Rate, _ADAM] = 0.997
-    optimizer_adam_epsilon: Annotated[Positive, _ADAM] = 1e-6
-    optimizer_adafactor_beta1: Annotated[Rate, _ADAFACTOR] = 0.0
-    optimizer_adafactor_beta2: Annotated[Rate, _DECAY_ADAM, _ADAFACTOR] = 0.999
-    optimizer_adafactor_clipping_threshold: Annotated[float, _ADAFACTOR] = 1.0
-    optimizer_adafactor_decay_type: Annotated[str, one_of("pow", "adam"), _ADAFACTOR] = "pow"
-    optimizer_adafactor_factored: Annotated[bool, _ADAFACTOR] = True
-    optimizer_adafactor_memory_exponent: Annotated[float, _DECAY_POW, _ADAFACTOR] = 0.8
-    optimizer_adafactor_multiply_by_parameter_scale: Annotated[bool, _ADAFACTOR] = True
+    optimizer_adam_beta1: Rate = 0.85
+    optimizer_adam_beta2: Rate = 0.997
+    optimizer_adam_epsilon: Positive = 1e-6
+    optimizer_adafactor_beta1: Rate = 0.0
+    optimizer_adafactor_beta2: Rate = 0.999
+    optimizer_adafactor_clipping_threshold: float = 1.0
+    optimizer_adafactor_decay_type: Annotated[str, fields.one_of("pow", "adam")] = "pow"
+    optimizer_adafactor_factored: bool = True
+    optimizer_adafactor_memory_exponent: float = 0.8
+    optimizer_adafactor_multiply_by_parameter_scale: bool = True
     # batches a step, with multistep_adam
     optimizer_multistep_accumulate_steps: CountOrZero = 0
     clip_grad_norm: NotNegative = 2.0  # global norm; 0: off
@@ -345,14 +294,14 @@ class HParams:
     freeze: Annotated[str, _parts] = ""
     # --- the learning rate -------------------------------------------------------------------
     learning_rate_schedule: str = "legacy"  # or a product: "constant*linear_warmup*rsqrt_decay"
-    learning_rate_constant: Annotated[NotNegative, _CONSTANT] = 1.0  # the factor "constant"
-    learning_rate: Annotated[NotNegative, _LEGACY] = 0.1
-    learning_rate_decay_scheme: Annotated[str | None, _LEGACY_DECAY] = "none"  # such as "noam"
-    learning_rate_warmup_steps: Annotated[CountOrZero, _WARMUP] = 100
-    learning_rate_decay_steps: Annotated[CountOrZero, _BY_STEPS] = 5000
-    learning_rate_decay_rate: Annotated[float, _EXPONENTIAL] = 1.0
-    learning_rate_decay_staircase: Annotated[bool, _EXPONENTIAL] = False
-    learning_rate_cosine_cycle_steps: Annotated[int, _COSINE] = 250000
+    learning_rate_constant: NotNegative = 1.0  # the factor "constant"
+    learning_rate: NotNegative = 0.1
+    learning_rate_decay_scheme: str | None = "none"  # such as "noam"
+    learning_rate_warmup_steps: CountOrZero = 100
+    learning_rate_decay_steps: CountOrZero = 5000
+    learning_rate_decay_rate: float = 1.0
+    learning_rate_decay_staircase: bool = False
+    learning_rate_cosine_cycle_steps: int = 250000
     learning_rate_minimum: float | None = None  # a floor (T2T has the name and never reads it)
     # where training ends; linear_decay, the cosine and subword_dropout_final_steps aim at it
     train_steps: Count = 250000
@@ -365,7 +314,7 @@ class HParams:
     min_length: CountOrZero = 0
     min_length_bucket: Annotated[Count, _BUCKETS] = 8
     # each bucket is this much longer than the one before
-    length_bucket_step: Annotated[float, least(1.0001), _BUCKETS] = 1.1
+    length_bucket_step: Annotated[float, fields.least(1.0001), _BUCKETS] = 1.1
     batch_shuffle_size: CountOrZero = 512  # batches among which the order is shuffled; 0: none
     use_fixed_batch_size: bool = False  # batch_size counts sentences
     eval_drop_long_sequences: bool = False
@@ -377,15 +326,14 @@ class HParams:
     # probability; batches then have more tokens than batch_size
     subword_dropout: Rate = 0.0
     # in the last so many of train_steps words are cut as in decoding
-    subword_dropout_final_steps: Annotated[CountOrZero, _above_zero("subword_dropout")] = 0
+    subword_dropout_final_steps: CountOrZero = 0
 
     def __post_init__(self):
-        fields.check_types(self)
         fields.check_rules(self)
         of_the_transformer = self.model not in BASELINES
         for wrong, said in _CONFLICTS + _CONFLICTS_OF_THE_TRANSFORMER * of_the_transformer:
             if wrong(self):
-                raise UserError(said.format(hp=self))
+                raise UserError(f"Expected {said.format(hp=self)}")
 
     @property
     def encoder_layers(self) -> int:
@@ -441,15 +389,24 @@ class HParams:
         changes = parse_overrides(text)
         result = dataclasses.replace(self, **changes)
         for name, reason in result.unread(changes).items():
-            given = fields.parse_overrides(text)[name]
-            raise UserError(f"hparam {name} has no effect: {reason} Received: {name}={given}.")
+            raise UserError(f"hparam {name} has no effect: {reason} Received: {changes[name]}.")
         return result
 
     def unread(self, names: Iterable[str]) -> dict[str, str]:
         """Returns {name: why} for those of `names` that nothing reads in this configuration."""
-        names = list(names)
-        of_others = {name: unread_by(self.model, name) for name in names}
-        return {name: why for name, why in of_others.items() if why} | fields.unread(self, names)
+        names, by_schedule = list(names), self.read_by_schedule
+        # An optimizer that is unknown is refused elsewhere.
+        prefix = OPTIMIZERS.get(snake_case(self.optimizer), "")
+        found = {}
+        for name in names:
+            if why := unread_by(self.model, name):
+                found[name] = why
+            elif name in _OF_SCHEDULES - by_schedule:
+                of = f"learning_rate_schedule={self.learning_rate_schedule}"
+                found[name] = f"{of} reads {', '.join(sorted(by_schedule))}."
+            elif name.startswith(tuple(OPTIMIZERS.values())) and not name.startswith(prefix):
+                found[name] = f"optimizer={self.optimizer} does not read it."
+        return found | fields.unread(self, names)
 
     def to_json(self) -> str:
         """Returns every value as JSON, sorted by name, as T2T's hparams.json."""
@@ -457,20 +414,8 @@ class HParams:
 
     @classmethod
     def from_json(cls, text: str | bytes, name: str = "hparams.json", mend: str = "") -> "HParams":
-        """Returns what `to_json` wrote. A name that is not ours is an error.
-
-        Args:
-            text: JSON.
-            name: what errors call it.
-            mend: what to do about a text that is broken, a sentence.
-        """
-        values: dict = schema.parse(text, dict[str, bool | int | float | str | None], name, mend)
-        try:
-            if strange := sorted(values.keys() - FIELDS.keys()):
-                raise unknown("hparam", strange[0], FIELDS)
-            return cls(**values)
-        except UserError as error:
-            raise UserError(f"{error} (in {name}) {mend}".rstrip()) from error
+        """Returns what `to_json` wrote. A name that is not ours is an error; see `schema.read`."""
+        return schema.parse(text, cls, name, mend)
 
 
 FIELDS = {field.name: field for field in dataclasses.fields(HParams)}

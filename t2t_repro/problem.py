@@ -368,13 +368,6 @@ class Text2TextProblem(Problem):
             yield sample["inputs"]
             yield sample["targets"]
 
-    def num_texts_for_vocab(self, tmp_dir: str) -> int | None:
-        """Returns how many texts `generate_text_for_vocab` yields, where that is cheap to know."""
-        count = self.num_samples(tmp_dir, Split.TRAIN)
-        if count and self.max_samples_for_vocab:
-            count = min(count, self.max_samples_for_vocab)
-        return 2 * count if count else None
-
     def prepare_vocabulary(
         self, data_dir: str, tmp_dir: str, track: Track = untracked, count: Count = count_tokens
     ) -> None:
@@ -395,7 +388,7 @@ class Text2TextProblem(Problem):
         vocabulary_size.build(
             path,
             self._asked_vocab_size or own,
-            count(track(texts, self.num_texts_for_vocab(tmp_dir))),
+            count(track(texts, None)),
             repeated=raw_record.repeated(self.raw_text_files(tmp_dir, Split.TRAIN)),
             is_t2t=self._asked_vocab_size in (0, self.approx_vocab_size),
             named=not self._is_named_by_size or self._asked_vocab_size == self.approx_vocab_size,
@@ -524,9 +517,6 @@ class TranslateProblem(Text2TextProblem):
 
     def generate_text_for_vocab(self, data_dir: str, tmp_dir: str) -> Iterator[str]:
         return parallel.generate_lines_for_vocab(tmp_dir, self.vocab_data_files())
-
-    def num_texts_for_vocab(self, tmp_dir: str) -> int | None:
-        return None  # some lines of each file
 
     def compile(self, tmp_dir: str, dataset_split: str) -> str:
         """Joins the files of a split, unless that is done; returns the path without ".lang1"."""

@@ -61,7 +61,6 @@ def test_override_reads_each_type():
         ("optimizer_multistep_accumulate_steps=4", "optimizer=adam"),
         *(("initializer_gain=-1.0", "initializer_gain"), ("norm_epsilon=0.0", "norm_epsilon")),
         *(("r_drop_alpha=-1.0", "r_drop_alpha"), ("attention_dropout=1.0", "attention_dropout")),
-        ("relu_dropout=0.1,relu_dropout_broadcast_dims=0,3", "relu_dropout_broadcast_dims"),
     ],
 )
 def test_what_is_refused(text, name):
@@ -90,15 +89,9 @@ RELATIVE = "self_attention_type=dot_product_relative,max_relative_position=4"
             "learning_rate_schedule",
         ),
         ("learning_rate_decay_steps=7", "learning_rate_schedule"),
-        ("learning_rate_cosine_cycle_steps=7", "cosine"),
+        ("learning_rate_cosine_cycle_steps=7", "learning_rate_decay_scheme"),
         ("optimizer=adafactor,optimizer_adam_beta1=0.5", "adafactor"),
-        ("optimizer_adafactor_beta1=0.5", "adafactor"),
-        ("optimizer=adafactor,optimizer_adafactor_beta2=0.5", "decay_type=adam"),
-        (
-            "optimizer=adafactor,optimizer_adafactor_decay_type=adam,"
-            "optimizer_adafactor_memory_exponent=0.5",
-            "decay_type=pow",
-        ),
+        ("optimizer_adafactor_beta1=0.5", "adam"),
         ("max_relative_position=20", "dot_product_relative"),
         (f"{RELATIVE},heads_share_relative_embedding=True", "dot_product_relative_v2"),
         (f"{RELATIVE},add_relative_to_values=True", "dot_product_relative_v2"),
@@ -108,9 +101,6 @@ RELATIVE = "self_attention_type=dot_product_relative,max_relative_position=4"
             "shared_embedding_and_softmax_weights",
         ),
         ("num_encoder_layers=3,num_decoder_layers=2,num_hidden_layers=5", "num_encoder_layers"),
-        ("layer_postprocess_sequence=da,norm_epsilon=1e-3", "normalizes"),
-        ("relu_dropout_broadcast_dims=1", "relu_dropout is 0"),
-        ("initializer=xavier,initializer_gain=2.0", "initializer="),
         ("use_fixed_batch_size=True,min_length_bucket=9", "use_fixed_batch_size"),
     ],
 )
@@ -126,8 +116,8 @@ def test_json_and_types():
     for text, name in (('{"nonsense": 1}', "nonsense"), ('{"dropout": -1.0}', "hparams.json")):
         with pytest.raises(UserError, match=name):
             HParams.from_json(text)
-    for wrong in ({"num_heads": "8"}, {"num_heads": True}):
+    for wrong in ('"8"', "true", "8.0"):
         with pytest.raises(UserError, match="num_heads"):
-            HParams(**wrong)
+            HParams.from_json(f'{{"num_heads": {wrong}}}')
     assert parse_overrides(" a = 1 , b=2,3 ") == {"a": "1", "b": "2,3"}
     assert BASE.override("batch_size=1.25e2").batch_size == 125

@@ -125,7 +125,6 @@ def test_a_translation_problem_of_archives(tmp_path):
     for split in ("dev", "test"):
         assert list(mine.generate_samples("", str(tmp_path), split))[0]["inputs"] == split
     assert [mine.num_samples(str(tmp_path), split) for split in ("train", "dev")] == [1, 2]
-    assert mine.num_texts_for_vocab(str(tmp_path)) is None
     assert (tmp_path / "mine-compiled-dev.lang1").exists()
     assert list(mine.generate_text_for_vocab("", str(tmp_path))) == ["train", "wort"]
 
