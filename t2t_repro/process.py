@@ -12,11 +12,11 @@ as they stand. A program that uses them from its own file must begin under
 `if __name__ == "__main__":`, because each child imports that file.
 """
 
+import concurrent.futures.process
 import contextlib
 import importlib
 import math
 import multiprocessing
-import multiprocessing.process
 import os
 import pathlib
 import signal
@@ -33,7 +33,6 @@ from t2t_repro.errors import Interrupted, UserError
 SPAWN = multiprocessing.get_context("spawn")
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _TWICE_S = 2.0
-_NO_MEMORY = ("out of memory", "MemoryError", "bad_alloc", "RESOURCE_EXHAUSTED")
 _MODULES = {"t2t-eval": "evaluator"}  # of programs whose modules have other names
 _CGROUP = pathlib.Path("/sys/fs/cgroup")  # version 2
 _THREADS = ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS")
@@ -128,7 +127,7 @@ def _mode(deferred: bool) -> Iterator[None]:
 
 
 class OutOfMemory(UserError):
-    """A process that was killed, as the system does for want of memory, or that says so."""
+    """A lack of memory, or a process that was killed, as the system does for want of it."""
 
 
 def call(function: Callable, *arguments: Any) -> Any:
@@ -139,23 +138,21 @@ def call(function: Callable, *arguments: Any) -> Any:
         arguments: what it gets; pickled.
 
     Raises:
-        OutOfMemory: if it lacks memory.
-        Exception: what it raises otherwise.
+        OutOfMemory: if the process is killed.
+        Exception: what the function raises.
     """
-    reader, writer = SPAWN.Pipe(duplex=False)
-    result, error = None, None
-    with reader, _started(_work, writer, function, arguments) as child:
-        writer.close()
-        with contextlib.suppress(EOFError):
-            result, error = reader.recv()
-    if child.exitcode or any(sign in f"{error!r}" for sign in _NO_MEMORY):
-        raise OutOfMemory(
-            f"Expected memory for {function.__name__} in a process of its own. Received: exit code "
-            f"{child.exitcode}. {error or ''}"
-        ) from error
-    if error:
-        raise error
-    return result
+    with concurrent.futures.ProcessPoolExecutor(1, SPAWN, _begin_silent_child) as pool:
+        try:
+            with defer_signals():
+                future = pool.submit(function, *arguments)
+            return future.result()
+        except concurrent.futures.process.BrokenProcessPool as error:
+            name = function.__name__
+            raise OutOfMemory(f"Expected memory for {name}. Received: it was killed.") from error
+        except Interrupted:
+            for child in multiprocessing.active_children():
+                child.kill()
+            raise
 
 
 def run_program(command: Sequence[str], doing: str) -> None:
@@ -191,10 +188,15 @@ def program(module: str, name: str, argv: list[str]) -> int:
     Raises:
         Interrupted: on a signal, inside `handle_signals`, when it has ended.
     """
+    child = SPAWN.Process(target=_program, args=(module, name, argv))
     try:
-        with _started(_program, module, name, argv) as child:
-            child.join()
+        with defer_signals():
+            child.start()
+        child.join()
     except Interrupted as stop:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(child.pid, stop.signum)  # type: ignore[arg-type]  # it has begun
+        child.join()
         raise Interrupted(stop.signum, f" in {name}") from None
     code = child.exitcode or 0
     return code if code >= 0 else 128 - code
@@ -211,38 +213,17 @@ def end_with_parent() -> None:
     threading.Thread(target=watch, args=[parent], daemon=True).start()
 
 
-@contextlib.contextmanager
-def _started(work: Callable, *arguments: Any) -> Iterator[multiprocessing.process.BaseProcess]:
-    """Yields a child that works, and waits for its end; what ends the block is sent to it too."""
-    child = SPAWN.Process(target=work, args=arguments)
-    try:
-        with defer_signals():
-            child.start()
-        yield child
-    except BaseException as stop:
-        if child.pid is not None:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(child.pid, stop.signum if isinstance(stop, Interrupted) else signal.SIGKILL)
-            child.join()
-        raise
-    child.join()
-
-
 def _begin_child() -> None:
     end_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # ends it without a word, until it handles it
 
 
-def _work(writer: Any, function: Callable, arguments: tuple) -> None:
+def _begin_silent_child() -> None:
     _begin_child()
     imports.quiet_tensorflow()
     with open(os.devnull, "wb") as nothing:
         os.dup2(nothing.fileno(), 1)
         os.dup2(nothing.fileno(), 2)
-    try:
-        writer.send((function(*arguments), None))
-    except Exception as error:
-        writer.send((None, error))
 
 
 def _program(module: str, name: str, argv: list[str]) -> None:
@@ -327,7 +308,7 @@ def explain_out_of_memory(what: Callable[[], str], remedy: str) -> Iterator[None
         remedy: a sentence that says what to lower.
 
     Raises:
-        UserError: if an error of Python, TensorFlow or JAX says that there is no memory.
+        OutOfMemory: if an error of Python, TensorFlow or JAX says that there is no memory.
     """
     try:
         yield
@@ -335,6 +316,6 @@ def explain_out_of_memory(what: Callable[[], str], remedy: str) -> Iterator[None
         named = type(error).__name__ == "ResourceExhaustedError"  # TensorFlow's
         if not (named or isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error)):
             raise
-        raise UserError(
+        raise OutOfMemory(
             f"Expected memory for {what()}. Received: out of memory. {remedy}"
         ) from error
