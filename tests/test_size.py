@@ -29,7 +29,7 @@ BUDGETS = {
     "t2t_repro/paper": 393,
     "t2t_repro/parsing": 712,
     "t2t_repro/scoring": 300,
-    "t2t_repro/serving": 769,
+    "t2t_repro/serving": 810,
     "t2t_repro/study": 872,
     "t2t_repro/text": 1153,
     "t2t_repro/training": 2747,

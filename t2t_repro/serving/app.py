@@ -15,6 +15,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.process_collector import ProcessCollector
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException as RoutingError
+from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -30,17 +31,24 @@ from t2t_repro.serving.schemas import Text, TextTranslation, Translation
 MAX_BODY_BYTES = 1_000_000
 CLIENT_CLOSED = 499  # nobody reads it; the metrics count it
 _RETRY, _CLOSE = {"Retry-After": "1"}, {"Connection": "close"}
+_BEST = ", best"  # in the kind of a job: the best hypothesis is enough
 _FEW_CHARACTERS = 2000  # are counted in about the time that it takes to ask another thread
 _SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 _SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
 
 
-def create(models: Sequence[ServedModel], settings: ServerRequest, **batching: Any) -> FastAPI:
+def create(
+    models: Sequence[ServedModel],
+    settings: ServerRequest,
+    stops: Callable[[], bool] = lambda: False,
+    **batching: Any,
+) -> FastAPI:
     """Returns the application; it computes until its lifespan ends.
 
     Args:
         models: what translates, the first where a request names none.
         settings: what is refused, and how large batches and queue are.
+        stops: whether it answers only what it was asked: clients then close their connections.
         batching: other arguments of `Batcher`.
     """
     service = _Service(models, settings, **batching)
@@ -93,7 +101,18 @@ def create(models: Sequence[ServedModel], settings: ServerRequest, **batching: A
         "Referrer-Policy": "no-referrer",
         "Cache-Control": "no-store",
     }
-    app.add_middleware(_observed, count=service.metrics.request, headers=headers)
+    if settings.cors_origin:  # pages from elsewhere may ask
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=settings.cors_origin,
+            allow_methods=["GET", "POST"],
+            allow_headers=["*"],
+        )
+    app.add_middleware(
+        _observed,
+        count=service.metrics.request,
+        headers=lambda: headers | (_CLOSE if stops() else {}),
+    )
     return app
 
 
@@ -107,7 +126,7 @@ class _Service:
         for served in models:  # jobs of two kinds share no batch
             name, model = served.name, served.model
             compute[f"translate {name}"] = functools.partial(model.translate, beams=True)
-            compute[f"translate {name}, best"] = functools.partial(model.translate, beams=False)
+            compute[f"translate {name}{_BEST}"] = functools.partial(model.translate, beams=False)
             if model.has_attention:
                 compute[f"attention {name}"] = model.attend
         sizes = {name: getattr(settings, name) for name in ("max_batch_size", "max_queue")}
@@ -115,7 +134,7 @@ class _Service:
 
     async def translate(self, request: Request) -> Response:
         """Translates texts, each line of them sentence by sentence; with "q" as LibreTranslate."""
-        values = schemas.values_of(await self._body(request))
+        values = schemas.values_of(request, await self._body(request))
         if "q" in values:
             return JSONResponse(await self._translate_libre(request, values))
         body: schemas.Translate = schemas.checked(schemas.Translate, values)
@@ -143,7 +162,7 @@ class _Service:
 
     async def detect(self, request: Request) -> Response:
         """Says in which of the served languages a text is, the likeliest first, in percent."""
-        values = schemas.values_of(await self._body(request))
+        values = schemas.values_of(request, await self._body(request))
         text = schemas.checked(schemas.Detect, values).q
         return JSONResponse(await asyncio.to_thread(libretranslate.detect, text, self.models))
 
@@ -167,7 +186,7 @@ class _Service:
             else:
                 tokens = await asyncio.to_thread(count, sentences)
             schemas.check_lengths(tokens, self.settings.max_sentence_tokens)
-            kind = f"translate {served.name}{'' if n_best > 1 else ', best'}"
+            kind = f"translate {served.name}{'' if n_best > 1 else _BEST}"
             answers = await self._compute(request, kind, sentences, tokens)
         rest = iter(
             Translation(sentence, found[0].translation, found[0].score, found[:n_best])
@@ -177,7 +196,7 @@ class _Service:
 
     async def attend(self, request: Request) -> Response:
         """Says what each token of a translation looks at: a weight for each source token."""
-        values = schemas.values_of(await self._body(request))
+        values = schemas.values_of(request, await self._body(request))
         body: schemas.Attend = schemas.checked(schemas.Attend, values)
         served = self._named(body.model)
         model = served.model
@@ -271,14 +290,20 @@ class _Metrics:
         registry = self.registry = CollectorRegistry()
         ProcessCollector(registry=registry)  # memory, processor time, open files
 
-        def histogram(name: str, text: str, label: str, buckets: Sequence[float]) -> Histogram:
-            return Histogram(name, text, [label], registry=registry, buckets=buckets)
+        def metric(kind: Any, name: str, text: str, *labels: str, **buckets: Any) -> Any:
+            return kind(name, text, labels, registry=registry, **buckets)
 
-        self._requests = Counter("t2t_requests", "Answers.", ["path", "status"], registry=registry)
-        self._latency = histogram("t2t_request_seconds", "Of an answer.", "path", _SECONDS)
-        self._sentences = Counter("t2t_sentences", "Sentences translated.", registry=registry)
-        self._batch_size = histogram("t2t_batch_size", "Jobs in a batch.", "kind", _SIZES)
-        self._batch_seconds = histogram("t2t_batch_seconds", "Of a batch.", "kind", _SECONDS)
+        def histogram(name: str, text: str, *labels: str) -> Any:
+            return metric(Histogram, name, text, *labels, buckets=_SECONDS)
+
+        self._requests = metric(Counter, "t2t_requests", "Answers.", "path", "status")
+        self._latency = histogram("t2t_request_seconds", "Of an answer.", "path")
+        self._sentences = metric(Counter, "t2t_sentences", "Sentences translated.", "model")
+        of_batch = ("kind", "model")
+        self._batch_seconds = histogram("t2t_batch_seconds", "Of a batch.", *of_batch)
+        self._batch_size = metric(
+            Histogram, "t2t_batch_size", "Jobs in a batch.", *of_batch, buckets=_SIZES
+        )
         queue = Gauge("t2t_queue_length", "Jobs that wait.", registry=registry)
         queue.set_function(queue_length)
 
@@ -289,15 +314,17 @@ class _Metrics:
 
     def batch(self, batch: Batch) -> None:
         """Counts a batch that was computed."""
-        kind = batch.kind.partition(" ")[0]  # the model's name follows
-        self._batch_size.labels(kind).observe(batch.size)
-        self._batch_seconds.labels(kind).observe(batch.seconds)
+        kind, _, model = batch.kind.removesuffix(_BEST).partition(" ")
+        self._batch_size.labels(kind, model).observe(batch.size)
+        self._batch_seconds.labels(kind, model).observe(batch.seconds)
         if kind == "translate":
-            self._sentences.inc(batch.size)
+            self._sentences.labels(model).inc(batch.size)
 
 
 def _observed(
-    app: ASGIApp, count: Callable[[str, int, float], None], headers: dict[str, str]
+    app: ASGIApp,
+    count: Callable[[str, int, float], None],
+    headers: Callable[[], dict[str, str]],
 ) -> ASGIApp:
     """Middleware: tells `count` path, status and seconds of each answer, which gets `headers`."""
 
@@ -310,7 +337,7 @@ def _observed(
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                MutableHeaders(scope=message).update(headers)
+                MutableHeaders(scope=message).update(headers())
             await send(message)
 
         try:

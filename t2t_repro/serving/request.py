@@ -13,6 +13,9 @@ class ServerRequest:
     model: Sequence[str] = flag(
         (), "The folder that t2t-exporter wrote; of several: --model=de-en=DIR --model=en-de=DIR."
     )
+    cors_origin: Sequence[str] = flag(
+        (), "Whose pages may ask from a browser, such as https://example.org; *: all."
+    )
     host: str = flag("127.0.0.1", "The address to listen on; 0.0.0.0 and :: are all of them.")
     port: int = flag(8000, "The port to listen on; 0: any that is free.", least=0, most=65535)
     max_batch_size: int = flag(32, "Translate so many sentences at once, or fewer.", least=1)

@@ -1,15 +1,17 @@
 """What clients send, checked and in sentences, and what they are answered."""
 
 import dataclasses
+import email
 import itertools
 import urllib.parse
 from collections.abc import Iterable, Iterator
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 import sentencex
 from fastapi import HTTPException
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, ValidationError
 from pydantic_core import from_json
+from starlette.requests import Request
 
 from t2t_repro.serving.models import Hypothesis
 
@@ -34,7 +36,7 @@ class Libre(BaseModel):
     q: str | list[str]
     source: str
     target: str
-    format: Literal["text"] = "text"
+    format: Literal["text", "", None] = "text"
     alternatives: Annotated[int, Field(ge=0, le=99)] = 0
 
 
@@ -97,17 +99,15 @@ class Text:
         return TextTranslation(self.text, best, one.score, n_best, sentences)
 
 
-def values_of(body: bytes) -> dict[str, Any]:
-    """Returns the values of a body: a JSON object, or a form with a field "q".
+def values_of(request: Request, body: bytes) -> dict[str, Any]:
+    """Returns what a request says: a JSON object, or a form or query string with a field "q".
 
     Raises:
-        HTTPException: with 400 if it is neither.
+        HTTPException: with 400 if it says neither.
     """
     if not body.lstrip().startswith(b"{"):
         try:
-            fields = urllib.parse.parse_qsl(
-                body.decode(), keep_blank_values=True, errors="strict", max_num_fields=100
-            )
+            fields = _fields(request, body)
         except ValueError:  # not UTF-8, or too many
             fields = []
         texts = [value for name, value in fields if name == "q"]
@@ -120,6 +120,17 @@ def values_of(body: bytes) -> dict[str, Any]:
     if not isinstance(values, dict):
         raise bad("a JSON object")
     return values
+
+
+def _fields(request: Request, body: bytes) -> list[tuple[str, str]]:
+    """Returns name and value of each field of a form, of a browser's too, or of the query."""
+    kind = request.headers.get("content-type", "")
+    if kind.startswith("multipart/form-data"):
+        parts = email.message_from_bytes(f"Content-Type: {kind}\r\n\r\n".encode() + body).walk()
+        named = ((p.get_param("name", header="content-disposition"), p) for p in parts)
+        return [(str(n), cast(bytes, p.get_payload(decode=True)).decode()) for n, p in named if n]
+    text = body.decode() or request.url.query
+    return urllib.parse.parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=100)
 
 
 def checked(kind: type[BaseModel], values: dict[str, Any]) -> Any:

@@ -39,7 +39,7 @@ def serve(request: ServerRequest) -> None:
         most = min(request.max_sentence_tokens, *(each.model.longest for each in served))
         request = dataclasses.replace(request, max_sentence_tokens=most)
         config = uvicorn.Config(
-            app.create(served, request, searches=searches),
+            app.create(served, request, lambda: server.should_exit, searches=searches),
             http="h11",
             ws="none",
             loop="asyncio",
@@ -49,6 +49,7 @@ def serve(request: ServerRequest) -> None:
             proxy_headers=False,
             timeout_graceful_shutdown=math.ceil(2 * request.timeout_s),
         )
+        server = uvicorn.Server(config)
         # uvicorn hears signals while it serves, and when it is done raises them again for us.
         for signum in (signal.SIGTERM, signal.SIGINT):
             signal.signal(signum, lambda signum, frame: sys.exit(0))
@@ -57,7 +58,7 @@ def serve(request: ServerRequest) -> None:
         host = f"[{address}]" if ":" in address else address
         names = ", ".join(each.name for each in served)
         print(f"Serving {names} on http://{host}:{port}/ (Ctrl-C ends it)", flush=True)
-        uvicorn.Server(config).run(sockets=[sock])
+        server.run(sockets=[sock])
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -69,7 +69,10 @@ def test_each_request_has_its_own_model(model):
         client.post("/translate", json={"inputs": "c"})
         client.post("/attention", json={"inputs": "d", "targets": "e", "model": "de-en"})
         assert [m["name"] for m in client.get("/healthz").json()["models"]] == ["en-de", "de-en"]
-        assert 't2t_batch_size_sum{kind="translate"} 3.0' in client.get("/metrics").text
+        metrics = client.get("/metrics").text
+        for name, count in (("en-de", 1.0), ("de-en", 2.0)):
+            assert f't2t_sentences_total{{model="{name}"}} {count}' in metrics
+            assert f't2t_batch_size_sum{{kind="translate",model="{name}"}} {count}' in metrics
     assert model.batches == [["c"]]
     assert [len(batch) for batch in other.batches] == [2, 1]
 
@@ -234,8 +237,6 @@ def test_metrics_count(client):
         't2t_requests_total{path="/translate",status="400"} 1.0',
         't2t_requests_total{path="other",status="404"} 2.0',
         't2t_request_seconds_count{path="/translate"} 2.0',
-        't2t_batch_size_sum{kind="translate"} 2.0',
-        "t2t_sentences_total 2.0",
         "t2t_queue_length 0.0",
     ):
         assert line in lines
@@ -267,6 +268,25 @@ def test_health_says_what_is_served_and_that_it_stops(model):
     answer = client.get("/healthz")
     assert (answer.status_code, answer.json()["status"]) == (503, "stopping")
     assert client.post("/translate", json={"inputs": "a"}).status_code == 503
+
+
+def test_pages_of_an_origin_that_was_named_may_ask(model):
+    settings = ServerRequest(cors_origin=["https://there"])
+    with TestClient(app.create(served(model), settings)) as client:
+        for origin, allowed in (("https://there", "https://there"), ("https://else", None)):
+            answer = client.post("/translate", json={"inputs": "a"}, headers={"Origin": origin})
+            assert answer.headers.get("access-control-allow-origin") == allowed
+        asks = {"Origin": "https://there", "Access-Control-Request-Method": "POST"}
+        assert client.options("/translate", headers=asks).status_code == 200
+
+
+def test_clients_close_their_connections_when_the_server_stops(model):
+    stops = []
+    with TestClient(app.create(served(model), LIMITS, lambda: bool(stops))) as client:
+        for expected in (None, "close"):
+            answer = client.post("/translate", json={"inputs": "a"})
+            assert (answer.status_code, answer.headers.get("connection")) == (200, expected)
+            stops.append(1)
 
 
 def test_the_page_asks_nobody_else(client):

@@ -46,6 +46,8 @@ def test_its_client(client, monkeypatch):
         ({"q": []}, {"translatedText": []}),
         ({"q": "a b", "alternatives": 1}, {"translatedText": "A B", "alternatives": ["A B"]}),
         ({"q": "a", "format": "text", "api_key": ""}, {"translatedText": "A"}),
+        ({"q": "a", "format": ""}, {"translatedText": "A"}),
+        ({"q": "a", "format": None}, {"translatedText": "A"}),
         (
             {"q": ["1"], "source": "auto"},
             {
@@ -58,6 +60,16 @@ def test_its_client(client, monkeypatch):
 def test_what_it_documents(client, asked, answer):
     asked = {"source": "en", "target": "de", **asked}
     assert client.post("/translate", json=asked).json() == answer
+
+
+@pytest.mark.parametrize("form", ["data", "files", "params"])
+def test_the_forms_of_its_clients(client, form):
+    """Urlencoded, multipart as a browser's FormData, and a query string without a body."""
+    asked = {"q": "ä &q=b\nc", "source": "en", "target": "de", "format": ""}
+    if form == "files":  # a value without a file's name
+        asked = {name: (None, value) for name, value in asked.items()}
+    assert client.post("/translate", **{form: asked}).json() == {"translatedText": "Ä &Q=B\nC"}
+    assert client.post("/detect", **{form: {"q": asked["q"]}}).json()[0]["language"] in ("de", "en")
 
 
 @pytest.mark.parametrize(
