@@ -216,7 +216,7 @@ def verify(folder: pathlib.Path, translate: Translate | None = None) -> Iterator
     if translate is None:
         run = trained_run(folder)
         settings = run.decode_settings(",".join(f"{k}={v}" for k, v in found.decoding.items()))
-        checkpoint = run.directory.checkpoints_dir / f"ckpt-{found.step}"
+        checkpoint = run.checkpoints_dir / f"ckpt-{found.step}"
         translate = _by_model(run, checkpoint, settings)
     written = translate([each.source for each in found.golden])
     for number, (each, (text, rank)) in enumerate(zip(found.golden, written, strict=True), 1):
@@ -269,9 +269,7 @@ def _data(run: TrainedRun) -> dict[str, dict[str, str]]:
     summary = summary_path(problem, folder)
     with contextlib.suppress(OSError, ValueError):  # data of tensor2tensor's have none
         raw = json.loads(summary.read_text("utf-8")).get("raw_files", [])
-    # Its own copy of the vocabulary, where it has one: that is what it is used with.
-    copies = [(run.path / each.name, each) for each in run.vocabulary_files]
-    parts = {"summary": [summary], "vocabulary": [a if a.is_file() else b for a, b in copies]}
+    parts = {"summary": [summary], "vocabulary": run.vocabulary_files}
     for split in dict.fromkeys(entry["split"] for entry in problem.dataset_splits):
         sets = tfrecord.shard_sets(problem, split, folder)
         parts[split] = [pathlib.Path(path) for paths in sets.values() for path in paths]
@@ -310,7 +308,7 @@ def _scores(run: TrainedRun, checkpoint: pathlib.Path) -> tuple[Score, ...]:
     if choice:
         of = f"{choice.sentences}, decoded with {choice.search}"
         return (Score(state.DECODED_BLEU, choice.search.bleu, of, choice.signature),)
-    rows = [row for row in run.directory.read_metrics() if row.get("kind") == "eval"]
+    rows = [row for row in run.read_metrics() if row.get("kind") == "eval"]
     scores = []
     for row in {row.get("split"): row for row in rows if row.get("step") == step}.values():
         decoded = {state.DECODED_BLEU: row.get(state.BLEU_SIGNATURE, "")}

@@ -16,7 +16,7 @@ import shlex
 import socket
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from t2t_repro import registry, schema
 from t2t_repro.config import HParams
@@ -30,15 +30,15 @@ TRAINING_DATA = "training-data.json"  # what its training data are
 WARM_START = "warm-start.json"  # in a run: the weights that it began with, and what it took
 _LOCK = "trainer.lock"
 _DESCRIPTION = ("hparams.json", PLAN, TRAINING_DATA, WARM_START, "run.json")
-_Row = dict[str, str | int | float | bool | None]
 _MEND = "Fix the file, or begin a new run in another --output_dir."
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _RunFile:
-    """run.json: a `RunConfig` but for the hparams, which have a file of their own, as T2T's."""
+    """run.json: a `RunConfig` but for the hparams, which have a file of their own, as T2T's.
 
-    __pydantic_config__: ClassVar[dict] = {"extra": "ignore"}  # of versions before and after
+    What another version has kept there besides is passed over.
+    """
 
     hparams_set: str
     problem: str
@@ -87,8 +87,9 @@ class RunDirectory:
         """Whether a run was begun here."""
         return (self.path / "run.json").is_file()
 
+    @property
     def config(self) -> RunConfig:
-        """Returns what the run is.
+        """What the run is.
 
         Raises:
             UserError: if `path` is no run directory, or its files are not readable.
@@ -120,32 +121,29 @@ class RunDirectory:
                 that differs is listed), or something that does not say what it is. Nothing was
                 written then.
         """
-        commands: tuple[str, ...] = ()
         self.check(config)
+        self.check_vocabularies(vocabularies)
+        stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime())
+        commands = (f"{stamp}Z {shlex.join(command)}",)
+        hparams = config.hparams
         if self.exists():
-            before = self.config()
-            commands, hparams = before.commands, config.hparams
+            before = self.config
+            commands = before.commands + commands
             if hparams.train_steps < self.newest_step():  # nothing will be trained
                 hparams = dataclasses.replace(hparams, train_steps=before.hparams.train_steps)
             config = dataclasses.replace(
                 config,
-                hparams=hparams,
                 t2t_usr_dir=config.t2t_usr_dir or before.t2t_usr_dir,
                 options=before.options if config.options is None else config.options,
             )
-        self.check_vocabularies(vocabularies)
-        self.path.mkdir(parents=True, exist_ok=True)
-        for file in vocabularies:
-            with writing(self.path / pathlib.Path(file).name, "wb") as copy:
-                copy.write(pathlib.Path(file).read_bytes())
-        stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime())
-        commands += (f"{stamp}Z {shlex.join(command)}",)
+        for file in map(pathlib.Path, vocabularies):
+            _copy(file, self.path / file.name)
         digests = {pathlib.Path(file).name: sha256(file) for file in vocabularies}
-        config = dataclasses.replace(config, commands=commands, vocabularies=digests)
-        run = dataclasses.asdict(config)
+        run = vars(config) | {"commands": commands, "vocabularies": digests}
         del run["hparams"]
         run = {name: v for name, v in run.items() if v or name not in ("t2t_usr_dir", "options")}
-        write_text_atomic(self.path / "hparams.json", config.hparams.to_json())
+        self.path.mkdir(parents=True, exist_ok=True)
+        write_text_atomic(self.path / "hparams.json", hparams.to_json())
         write_text_atomic(self.path / "run.json", json.dumps(run, indent=1) + "\n")
 
     def parent(self) -> pathlib.Path | None:
@@ -169,7 +167,7 @@ class RunDirectory:
 
         The command that began it, and when, goes with a run wherever it goes.
         """
-        mine, others = self.config(), other.config()
+        mine, others = self.config, other.config
         return mine.commands[:1] == others.commands[:1] and not _differences(mine, others)
 
     def check(self, config: RunConfig) -> None:
@@ -179,7 +177,7 @@ class RunDirectory:
             UserError: as `begin`, but for the vocabularies.
         """
         if self.exists():
-            if differs := _differences(self.config(), config):
+            if differs := _differences(self.config, config):
                 raise UserError(
                     f"{self.path} was begun with another configuration: {'; '.join(differs)}. "
                     "Give the same flags to continue it, or another --output_dir for a new run."
@@ -203,33 +201,29 @@ class RunDirectory:
             UserError: if another process writes here; it is named.
         """
         self.path.mkdir(parents=True, exist_ok=True)
-        with open(self.path / _LOCK, "a+", encoding="utf-8") as file:
+        with open(self.path / _LOCK, "a", encoding="utf-8") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
-                file.seek(0)
                 raise UserError(
                     f"Expected no other program at work in {self.path}. Received: "
-                    f"{file.read().strip()} is. Wait for it or stop it, or give another "
+                    f"{self.lock_holder()} is. Wait for it or stop it, or give another "
                     "--output_dir."
                 ) from error
             stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
             file.truncate(0)
-            file.write(f"process {os.getpid()} on {socket.gethostname()}, since {stamp}\n")
+            print(f"process {os.getpid()} on {socket.gethostname()}, since {stamp}", file=file)
             file.flush()
             yield
 
     def lock_holder(self) -> str:
         """Returns what the process that has it `locked` says of itself; "": there is none."""
-        try:
-            with open(self.path / _LOCK, encoding="utf-8") as file:
-                try:
-                    fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-                except BlockingIOError:
-                    return file.read().strip()
-        except OSError:  # no file, or no locks: nobody writes
-            pass
-        return ""
+        with contextlib.suppress(OSError), open(self.path / _LOCK, encoding="utf-8") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return file.read().strip()
+        return ""  # also where there is no file, or no locks: nobody writes
 
     def copy_description(self, out: "RunDirectory") -> None:
         """Copies what a decoder needs besides checkpoints: configuration and vocabularies.
@@ -237,11 +231,10 @@ class RunDirectory:
         Nothing else: the folder may hold the text and the data, too. run.json comes last, since
         where that is all the rest is.
         """
-        vocabularies = (self.config().vocabularies if self.exists() else None) or ()
+        vocabularies = (self.config.vocabularies if self.exists() else None) or ()
         for name in (*vocabularies, *_DESCRIPTION):
             if (self.path / name).is_file():
-                with writing(out.path / name, "wb") as copy:
-                    copy.write((self.path / name).read_bytes())
+                _copy(self.path / name, out.path / name)
 
     def check_vocabularies(self, files: Iterable[str | os.PathLike]) -> None:
         """Checks vocabularies against those with which the run was begun.
@@ -249,7 +242,7 @@ class RunDirectory:
         Raises:
             UserError: if one is another: its ids are of no use with this run.
         """
-        known = self.config().vocabularies if self.exists() else None
+        known = self.config.vocabularies if self.exists() else None
         for file in map(pathlib.Path, files):
             if known and known.get(file.name) != sha256(file):
                 raise UserError(
@@ -263,18 +256,12 @@ class RunDirectory:
         append_line(self.metrics_path, json.dumps(values))
 
     def read_metrics(self) -> list[dict[str, Any]]:
-        """Returns the rows of metrics.jsonl; one that a kill cut short is left out.
-
-        Raises:
-            schema.Malformed: on a line that is no row, by number.
-        """
-        if not self.metrics_path.exists():
-            return []
+        """Returns the rows of metrics.jsonl; one that a kill cut short is left out."""
         rows = []
-        for number, line in enumerate(self.metrics_path.read_bytes().splitlines(), 1):
-            where = f"line {number} of {self.metrics_path}"
-            with contextlib.suppress(schema.CutShort):
-                rows.append(schema.parse(line, _Row, where, "Delete the line."))
+        lines = self.metrics_path.read_bytes().splitlines() if self.metrics_path.exists() else ()
+        for line in lines:
+            with contextlib.suppress(ValueError):
+                rows.append(json.loads(line))
         return rows
 
     def cut_metrics(self, step: int) -> None:
@@ -283,6 +270,11 @@ class RunDirectory:
         text = "".join(json.dumps(row) + "\n" for row in kept)
         if self.metrics_path.exists() and self.metrics_path.read_bytes() != text.encode():
             write_text_atomic(self.metrics_path, text)
+
+
+def _copy(source: pathlib.Path, target: pathlib.Path) -> None:
+    with writing(target, "wb") as file:
+        file.write(source.read_bytes())
 
 
 def problem_of(config: RunConfig) -> Any:
@@ -294,11 +286,9 @@ def problem_of(config: RunConfig) -> Any:
     try:
         return registry.get_problem(config.problem)
     except UserError as error:
-        if not config.t2t_usr_dir:
-            raise
-        raise UserError(
-            f"{error} The run was made with --t2t_usr_dir={config.t2t_usr_dir}: give that."
-        ) from error
+        package = config.t2t_usr_dir
+        hint = f" The run was made with --t2t_usr_dir={package}: give that." if package else ""
+        raise UserError(f"{error}{hint}") from error
 
 
 def usr_dir_flag(t2t_usr_dir: str | None) -> str:

@@ -6,6 +6,7 @@ What a run is needs neither Keras nor TensorFlow; a model is made when it is ask
 """
 
 import contextlib
+import copy
 import dataclasses
 import functools
 import os
@@ -31,42 +32,39 @@ def trained_run(
     output_dir: str | os.PathLike | None,
     data_dir: str | None = None,
     *,
-    problem: str | None = None,
-    hparams_set: str | None = None,
     hparams: str = "",
-    model: str | None = None,
+    **named: str | None,
 ) -> "TrainedRun":
     """Returns the run in a directory, which alone says what its problem and hparams are.
 
     Args:
         output_dir: the run directory.
-        data_dir: the folder of the data and the vocabulary; None: those of the run.
-        problem: the run's problem, if it was named; as are the two that follow.
-        hparams_set: the run's named configuration.
-        hparams: changes to it, "name=value,name=value".
-        model: the name of its model.
+        data_dir: the folder of the data; None: that of the run.
+        hparams: changes to the hparams, "name=value,name=value", of which the run was made.
+        named: its "problem", "hparams_set" and "model", as far as they were named.
 
     Raises:
         UserError: if there is no run, or something that was named contradicts it.
     """
     if not output_dir:
         raise UserError("Expected --output_dir, the directory of a trained run. Received: none.")
-    directory = RunDirectory(output_dir)
-    config = directory.config()
+    run = TrainedRun(output_dir, data_dir)
+    config = run.config
     there = {"problem": config.problem, "hparams_set": config.hparams_set}
     there["model"] = config.hparams.model
-    given = {"problem": problem, "hparams_set": hparams_set, "model": model}
-    wrong = {name: given[name] for name in there if given[name] not in (None, "", there[name])}
+    wrong = {name: value for name, value in named.items() if value not in (None, "", there[name])}
     if hparams and config.hparams.override(hparams) != config.hparams:
         wrong["hparams"] = hparams
     if wrong:
-        said = " ".join(f"--{name}={value}" for name, value in there.items())
-        received = " ".join(f"--{name}={value}" for name, value in wrong.items())
+        said, received = (
+            " ".join(f"--{name}={value}" for name, value in of.items()) for of in (there, wrong)
+        )
         raise UserError(
-            f"Expected {said} and the hparams with which {directory.path} was made. Received: "
+            f"Expected {said} and the hparams with which {run.path} was made. Received: "
             f"{received}. Leave it out, or give another run."
         )
-    return TrainedRun(directory, config, problem_of(config), data_dir)
+    problem_of(config)
+    return run
 
 
 def is_transformer(model: str) -> bool:
@@ -78,33 +76,35 @@ def is_transformer(model: str) -> bool:
     return issubclass(registry.get_model(model), Transformer)
 
 
-@dataclasses.dataclass(frozen=True)
-class TrainedRun:
-    """A run that was trained, or that is being trained.
+class TrainedRun(RunDirectory):
+    """The directory of a run that was trained, or is being trained; what it says is read once.
 
-    Attributes:
-        directory: its files.
-        config: what it is.
-        problem: what it was trained on.
-        asked_data_dir: the folder of the data and the vocabulary that was asked for, if any.
-        devices: the `training.devices.Devices` of which each gets a copy of what `model` and the
-            like return; None: one.
+    Args:
+        path: the run directory.
+        data_dir: the folder of the data; None: where the run was trained.
+        devices: the `training.devices.Devices` of which each gets a copy of what `model` returns;
+            None: one.
     """
 
-    directory: RunDirectory
-    config: RunConfig
-    problem: Problem
-    asked_data_dir: str | None = None
-    devices: Any = None
+    def __init__(self, path: str | os.PathLike, data_dir: str | None = None, devices: Any = None):
+        super().__init__(path)
+        self.asked_data_dir, self.devices = data_dir, devices
+
+    @functools.cached_property
+    def config(self) -> RunConfig:
+        """What the run is."""
+        return super().config
+
+    @functools.cached_property
+    def problem(self) -> Problem:
+        """What it was trained on."""
+        return problem_of(self.config)
 
     def on(self, devices: Any) -> "TrainedRun":
         """Returns the run with its models on other devices."""
-        return dataclasses.replace(self, devices=devices)
-
-    @property
-    def path(self) -> pathlib.Path:
-        """The run directory."""
-        return self.directory.path
+        run = copy.copy(self)
+        run.devices = devices
+        return run
 
     @functools.cached_property
     def data_dir(self) -> str:
@@ -117,19 +117,18 @@ class TrainedRun:
 
     @functools.cached_property
     def vocabulary_dir(self) -> str:
-        """The folder of the vocabulary: what was asked for, or the run itself, or its data_dir.
+        """The folder of the vocabulary: the run itself, or where it is not there `data_dir`.
 
         Raises:
             UserError: if the vocabulary there is not that of the run.
         """
         names = self.problem.vocab_files(self.path)
-        if self.asked_data_dir or not all((self.path / name).is_file() for name in names):
-            return self.data_dir
-        return self._checked(os.fspath(self.path))
+        own = all((self.path / name).is_file() for name in names)
+        return self._checked(os.fspath(self.path)) if own else self.data_dir
 
     def _checked(self, folder: str) -> str:
         files = (os.path.join(folder, name) for name in self.problem.vocab_files(folder))
-        self.directory.check_vocabularies(filter(os.path.isfile, files))
+        self.check_vocabularies(filter(os.path.isfile, files))
         return folder
 
     @property
@@ -149,11 +148,6 @@ class TrainedRun:
         """The problem's encoders: {"inputs": TextEncoder, "targets": TextEncoder}."""
         return self.problem.feature_encoders(self.vocabulary_dir)
 
-    @functools.cached_property
-    def tuned(self) -> tune.TunedDecoding | None:
-        """How the run decodes best, as t2t-avg-all --tune has found it; None: it has not."""
-        return tune.read(self.path)
-
     def decode_settings(self, text: str | None = "", *, say: Say = _silent) -> DecodeHParams:
         """Returns how to decode: what `text` says, then what was chosen, then the problem's own.
 
@@ -164,13 +158,14 @@ class TrainedRun:
         Raises:
             UserError: on an unknown name or a bad value.
         """
-        if self.tuned is None:
+        tuned = tune.read(self.path)
+        if tuned is None:
             return DecodeHParams.parse(text, self.problem.decode_hparams)
-        search = self.tuned.search
+        search = tuned.search
         settings = DecodeHParams.parse(text, self.problem.decode_hparams, str(search))
         if (settings.beam_size, settings.alpha) == (search.beam_size, search.alpha):
             say(
-                f"{search}, chosen on {self.tuned.sentences}: {search.bleu:.2f} BLEU "
+                f"{search}, chosen on {tuned.sentences}: {search.bleu:.2f} BLEU "
                 f"({self.path / TUNED}). --decode_hparams says otherwise."
             )
         return settings
@@ -242,78 +237,28 @@ class TrainedRun:
         from t2t_repro.training import checkpoints
 
         model = self.new_model(with_weights=with_weights)
-        state = checkpoints.load_weights(model, checkpoint or self.directory.checkpoints_dir)
+        state = checkpoints.load_weights(model, checkpoint or self.checkpoints_dir)
         say(f"Decoding with step {state.step} of {checkpoint or self.path}")
         return model
 
-    def ensemble(
-        self,
-        others: Sequence["TrainedRun"],
-        checkpoint: str | os.PathLike | None = None,
-        *,
-        with_weights: bool = False,
-        say: Say = _silent,
-    ) -> Any:
-        """Returns the trained model, or an `Ensemble` of it and those of other runs.
-
-        Args:
-            others: runs of the same problem; the newest checkpoint of each is taken.
-            checkpoint: as in `model`; that of this run.
-            with_weights: as in `new_model`.
-            say: gets a line for each model.
-
-        Raises:
-            UserError: if another run is of another problem, or its vocabulary is another.
-        """
-        mine, problem = [file.read_bytes() for file in self.vocabulary_files], self.config.problem
-        for other in others:
-            same = other.config.problem == problem
-            if not same or mine != [file.read_bytes() for file in other.vocabulary_files]:
-                raise UserError(
-                    f"Expected runs of {problem} with the same vocabulary in "
-                    f"--ensemble. Received: {other.path}, of {other.config.problem}."
-                )
-        models = [self.model(checkpoint, with_weights=with_weights, say=say)]
-        for other in others:
-            models.append(other.on(self.devices).model(with_weights=with_weights, say=say))
-        if not others:
-            return models[0]
-        from t2t_repro.decoding.engine import Ensemble
-
-        return Ensemble(models)
-
-    def translator(
-        self,
-        engine: Any,
-        settings: DecodeHParams,
-        *,
-        t2t_exact: bool = False,
-        warn: Callable[[str], None],
-    ) -> Any:
+    def translator(self, engine: Any, settings: DecodeHParams, **how: Any) -> Any:
         """Returns the `Translator` of an engine: text to text, for a parser to trees.
 
         Args:
             engine: what decodes.
             settings: the decode hparams.
-            t2t_exact, warn: see Translator.
+            how: t2t_exact, warn: see Translator.
         """
         from t2t_repro.decoding.translate import Translator
         from t2t_repro.parsing.reader import TreeReader, phrase_labels
 
         as_written = settings.raw_output or settings.identity_output
         trees = self.problem.output_type == OutputType.TREE
-        reader = None
         if trees and not as_written:
-            reader = TreeReader(phrase_labels(self.encoders["targets"]))
-        return Translator(
-            engine,
-            self.encoders,
-            settings,
-            t2t_exact=t2t_exact,
-            warn=warn,
-            reader=reader,
-            constraint=self._constraint if trees and settings.well_formed else None,
-        )
+            how["reader"] = TreeReader(phrase_labels(self.encoders["targets"]))
+        if trees and settings.well_formed:
+            how["constraint"] = self._constraint
+        return Translator(engine, self.encoders, settings, **how)
 
     @functools.cached_property
     def _constraint(self) -> Any:

@@ -19,10 +19,6 @@ class Malformed(UserError):
     """A text that is no JSON, or not of its schema."""
 
 
-class CutShort(Malformed):
-    """JSON that ends before its end, as what was being written when a process was killed."""
-
-
 def read(path: str | os.PathLike, kind: type[T], mend: str = "") -> T:
     """Returns what a JSON file holds, as `kind`.
 
@@ -32,8 +28,7 @@ def read(path: str | os.PathLike, kind: type[T], mend: str = "") -> T:
         mend: what to do about a file that is broken, a sentence.
 
     Raises:
-        Malformed: naming the file, the field and what is wrong with it;
-            `CutShort` where the file ends too early.
+        Malformed: naming the file, the field and what is wrong with it.
         OSError: if it cannot be read.
     """
     return parse(pathlib.Path(path).read_bytes(), kind, os.fspath(path), mend)
@@ -47,11 +42,9 @@ def parse(text: str | bytes, kind: type[T], name: str, mend: str = "") -> T:
         return _adapter(typing.cast(Any, kind)).validate_json(text, strict=True)
     except pydantic.ValidationError as error:
         first = error.errors(include_url=False, include_context=False)[0]
-    cut_short = first["type"] == "json_invalid" and "EOF" in first["msg"]
     field = ".".join(map(str, first["loc"]))
     received = (f"{field}: " if field else "") + first["msg"].rstrip(".")
-    message = f"Expected {name} as a program wrote it. Received: {received}. {mend}".rstrip()
-    raise CutShort(message) if cut_short else Malformed(message)
+    raise Malformed(f"Expected {name} as a program wrote it. Received: {received}. {mend}".rstrip())
 
 
 @functools.cache

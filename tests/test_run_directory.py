@@ -33,7 +33,7 @@ def test_round_trip(tmp_path):
     run.begin(CONFIG, ["t2t-trainer", "again"], [str(vocabulary)])
     file = run.path / "run.json"  # which may hold what another version kept
     file.write_text(json.dumps(json.loads(file.read_text()) | {"batch_parts": 2}))
-    config = run.config()
+    config = run.config
     assert config.vocabularies == {vocabulary.name: sha256(vocabulary)}
     assert dataclasses.replace(config, commands=(), vocabularies=None) == CONFIG
     assert [c.split(" ", 1)[1] for c in config.commands] == [
@@ -49,7 +49,7 @@ def test_a_contradiction_lists_what_differs(tmp_path):
     other = dataclasses.replace(CONFIG, hparams=HParams(num_heads=8), random_seed=4)
     with pytest.raises(UserError, match="num_heads.*random_seed"):
         run.begin(other, ["x"], [])
-    assert run.config().hparams.num_heads == 4
+    assert run.config.hparams.num_heads == 4
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_a_longer_run_continues_unless_its_steps_read_the_end(reading, tmp_path)
     before = CONFIG.hparams.train_steps
     for steps, kept in ((10, before), (70, 70), (30, 30)):  # 10 lies behind the run
         run.begin(changed(train_steps=steps), ["x"], [])
-        assert run.config().hparams.train_steps == kept
+        assert run.config.hparams.train_steps == kept
     run.check(changed(learning_rate_decay_steps=7))  # neither reads it: no difference
     run = RunDirectory(tmp_path / "b")
     run.begin(changed(**reading), ["x"], [])
@@ -86,7 +86,7 @@ def test_another_vocabulary_is_refused_and_the_old_one_stays(tmp_path):
     with pytest.raises(UserError, match=vocabulary.name):
         run.begin(CONFIG, ["x"], [str(vocabulary)])
     assert (run.path / vocabulary.name).read_text() == "a\nb\nc\n"
-    assert len(run.config().commands) == 1
+    assert len(run.config.commands) == 1
 
 
 def test_what_is_no_run_is_not_written_over(tmp_path):
@@ -116,7 +116,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path, name, content):
     run.begin(CONFIG, ["x"], [])
     (tmp_path / name).write_bytes(content)
     with pytest.raises(UserError, match=re.escape(name)):
-        run.config()
+        run.config  # noqa: B018
 
 
 def test_metrics_survive_a_kill_and_are_cut_behind_a_step(tmp_path):
@@ -177,4 +177,4 @@ def test_a_description_is_copied_without_history(tmp_path):
     run.copy_description(out)
     names = sorted(path.name for path in out.path.iterdir())
     assert names == ["hparams.json", "own.bpe", "run.json"]
-    assert out.config() == run.config()
+    assert out.config == run.config

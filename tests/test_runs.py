@@ -7,7 +7,7 @@ import pytest
 
 import t2t_repro
 from t2t_repro import get_hparams, get_problem
-from t2t_repro.decoding.engine import Ensemble, ModelEngine
+from t2t_repro.decoding.engine import ModelEngine
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.decoding.translate import Translator
 from t2t_repro.errors import UserError
@@ -56,7 +56,7 @@ def write_vocabulary(path, last="x"):
 
 def test_a_run_says_what_it_is(directory):
     run = trained_run(directory, problem=PROBLEM, hparams_set=SET, hparams="num_heads=2")
-    assert run.path == directory and run.config == run.directory.config()
+    assert run.path == directory and run.config == RunDirectory(directory).config
     assert run.problem.name == PROBLEM and run.data_dir == "elsewhere"
     assert run.vocabulary_dir == str(directory) and run.vocabulary_files == []
     assert trained_run(directory, "mine").data_dir == "mine"
@@ -102,36 +102,17 @@ def test_the_vocabulary_is_the_runs_own_copy_or_lies_where_it_was_trained(tmp_pa
     vocabulary = write_vocabulary(tmp_path / VOCABULARY)
     path = make_text_run(tmp_path, vocabulary)
     assert trained_run(path).vocabulary_files == [path / VOCABULARY]
-    assert trained_run(path, str(tmp_path)).vocabulary_files == [vocabulary]
+    assert trained_run(path, str(tmp_path)).vocabulary_files == [path / VOCABULARY]
     (path / VOCABULARY).unlink()
     run = trained_run(path)
     assert run.vocabulary_dir == str(tmp_path)
     assert run.encoders["inputs"].decode([16]) == "x"
     write_vocabulary(vocabulary, last="y")  # of as many symbols
-    for folder in (None, str(tmp_path)):
-        with pytest.raises(UserError, match=VOCABULARY):
-            trained_run(path, folder).encoders  # noqa: B018
-
-
-def test_an_ensemble(directory, tmp_path):
-    other = RunDirectory(tmp_path / "other")
-    RunDirectory(directory).copy_description(other)
-    first, said = trained_run(directory), []
-    path = checkpoints.list_checkpoints(directory)[0]
-    checkpoints.copy_weights(path, other.checkpoints_dir)
-    found = first.ensemble([trained_run(other.path)], say=said.append)
-    assert isinstance(found, Ensemble)
-    means = [float(m.trainable_variables[0].numpy().mean()) for m in found.models]
-    assert means == [9, 5] and len(said) == 2
-    assert not isinstance(first.ensemble([]), Ensemble)
-    another = RunDirectory(tmp_path / "another")
-    another.begin(TEXT, ["t2t-trainer"], [])
-    with pytest.raises(UserError, match=f"{PROBLEM} .*{another.path}"):
-        first.ensemble([trained_run(another.path)])
+    with pytest.raises(UserError, match=VOCABULARY):
+        trained_run(path).encoders  # noqa: B018
 
 
 def test_its_models_are_made_in_the_scope_of_its_devices(directory):
-    """Those of other runs that decode together with it, too."""
     made, run = [], trained_run(directory)
 
     class Where:
@@ -139,8 +120,8 @@ def test_its_models_are_made_in_the_scope_of_its_devices(directory):
         def scope(self):
             yield made.append("model")
 
-    run.on(Where()).ensemble([run])
-    assert len(made) == 2
+    run.on(Where()).model()
+    assert made == ["model"] and run.devices is None
 
 
 LINES = ["1 2 3", "", "7 7"]

@@ -107,7 +107,7 @@ def average_all(
 
     run, out = RunDirectory(request.model_dir), RunDirectory(request.output_dir)
     n, least = request.n, request.min_steps
-    run.config()  # a folder that is not a run ends here, with a message
+    assert run.config  # a folder that is not a run ends here, with a message
     if run.path.resolve() == out.path.resolve():
         raise UserError(f"Expected --output_dir to be another folder. Received: {run.path} twice.")
     _check_free(run, out, n)

@@ -40,7 +40,7 @@ def proposed(
         UserError: if there is no run, or an override is unknown.
     """
     run = _run_of(pathlib.Path(source).expanduser())
-    config = run.config()
+    config = run.config
     rows = [row for row in _reports(run) if row.get("kind") == "train" and row["learning_rate"]]
     steps = rows[-1]["step"] if rows else config.hparams.train_steps
     rate, why = _rate([row["learning_rate"] for row in rows])

@@ -120,7 +120,7 @@ def translate_all(
         return {step: step for step in saved + made}
 
     nothing = UserError(
-        f"Expected a whole checkpoint in {run.directory.checkpoints_dir}, from step "
+        f"Expected a whole checkpoint in {run.checkpoints_dir}, from step "
         f"{request.min_steps} on. Received: none. Give --wait_minutes to wait."
     )
     made_with = {
@@ -144,7 +144,7 @@ def translate_all(
     done = False
     least, minutes = request.min_steps, request.wait_minutes
     for step in appearing(steps, min_steps=least, wait_minutes=minutes, clock=clock):
-        path, target = run.directory.checkpoints_dir / f"ckpt-{step}", folder / name_of(step)
+        path, target = run.checkpoints_dir / f"ckpt-{step}", folder / name_of(step)
         saved = path.stat().st_mtime if path.exists() else 0
         # A translation has the time of its checkpoint, in whole seconds on some file systems.
         if target.is_file() and saved < target.stat().st_mtime + 1:

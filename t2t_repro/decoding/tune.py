@@ -149,7 +149,7 @@ def check(run: Any, out: RunDirectory) -> None:
         )
     from t2t_repro.training import averaging
 
-    averaging.check_free(run.directory, out)
+    averaging.check_free(run, out)
 
 
 def tune(
@@ -240,7 +240,7 @@ def _tune(
     best = min(_good(searched), key=lambda each: abs(each.beam_size - first.beam_size))
 
     # A kill on the way leaves weights whose digest decoding.json does not have: made anew.
-    run.directory.copy_description(out)
+    run.copy_description(out)
     written = checkpoints.copy_weights(taken, out.checkpoints_dir)
     (out.path / PROVENANCE).unlink(missing_ok=True)  # it is of the weights before
     for path in earlier:
@@ -269,7 +269,7 @@ def _candidates(run: Any, n: int) -> list[tuple[str, list[pathlib.Path]]]:
     # Weights of before the fall would bring the noise back that it takes out.
     fallen = [p for p in newest if _rate_falls(run.config.hparams, checkpoints.step_of(p))]
     newest = fallen or newest
-    best = run.directory.path / "best"
+    best = run.path / "best"
     ranking = read_ranking(RunDirectory(best).checkpoints_dir)
     there = {checkpoints.step_of(path): path for path in checkpoints.list_checkpoints(best)}
     ranked = [there[e.step] for e in (ranking.ranking if ranking else ()) if e.step in there][:n]

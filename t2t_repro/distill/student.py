@@ -44,7 +44,7 @@ def student(request: DistillRequest, teacher: TrainedRun) -> Student:
     # What a teacher wrote is to be learned, not to be read.
     changes = {"bidirectional_steps": "0"} if of_set.bidirectional_steps else {}
     # The rate and the steps of a fine-tuned teacher are for weights that were trained already.
-    anew = teacher.directory.parent() and not request.warm_start
+    anew = teacher.parent() and not request.warm_start
     if not request.hparams_set:
         plain, own = dataclasses.asdict(of_set), dataclasses.asdict(ran)
         left_out = {*_OF_TRAINING, *(trainable.CHOSEN if ran.effective_batch_size else ())}

@@ -130,7 +130,7 @@ class Plan(Measured):
 def measured(trial: RunDirectory) -> Measured:
     """Returns what a run of `TRIAL_STEPS` steps shows, reported and evaluated in parts: the first
     of each compiles."""
-    config, rows = trial.config(), trial.read_metrics()
+    config, rows = trial.config, trial.read_metrics()
     train = [row for row in rows if row["kind"] == "train"]
     evaluated = [row for row in rows if row["kind"] == "eval"][-1]
     data, seen = (json.loads((trial.path / n).read_bytes()) for n in (TRAINING_DATA, PLAN))

@@ -78,7 +78,7 @@ def table2(runs: Sequence[RunDirectory] = ()) -> list[Table]:
     ]
     for run in runs:
         if bleu := _read(run.path / BLEU_FILE):
-            problem, took = run.config().problem, cost(run)
+            problem, took = run.config.problem, cost(run)
             values = bleu["compound_split"]["score"], took and flop_by_time(*took)
             pairs = [(None, v) if "enfr" in problem else (v, None) for v in values]
             rows.append((str(run.path), *pairs[0], *pairs[1], bleu["sacrebleu"]["score"]))
@@ -120,7 +120,7 @@ def table3(runs: Sequence[RunDirectory] = ()) -> list[Table]:
     for run in runs:
         known = perplexity(run), _read(run.path / DEV_BLEU_FILE).get("sacrebleu", {}).get("score")
         if known != (None, None):
-            own = settings(run.config().hparams).values()
+            own = settings(run.config.hparams).values()
             count = _read(run.path / PLAN).get("parameters")
             rows.append((str(run.path), *own, *known, None, count and count / 1e6))
     note = (
@@ -136,7 +136,7 @@ def table3(runs: Sequence[RunDirectory] = ()) -> list[Table]:
 def table4(runs: Sequence[RunDirectory] = ()) -> list[Table]:
     """Returns the paper's parsers, and the runs that have an F1."""
     scores = [(run, _read(run.path / F1_FILE)) for run in runs]
-    rows = [(str(run.path), run.config().problem, f1["all"]["f1"]) for run, f1 in scores if f1]
+    rows = [(str(run.path), run.config.problem, f1["all"]["f1"]) for run, f1 in scores if f1]
     title = "Table 4: F1 on section 23 of the WSJ"
     note = (
         "Of runs: EVALB with COLLINS.prm, all sentences. Only section 23 compares with the paper."

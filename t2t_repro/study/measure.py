@@ -32,7 +32,7 @@ def measure(path: str, bleu_sentences: int, ended: bool) -> dict[str, Any]:
     from t2t_repro.study import norms
     from t2t_repro.training import checkpoints, trainer
 
-    config = RunDirectory(path).config()
+    config = RunDirectory(path).config
     if config.t2t_usr_dir:
         usr_dir.load(config.t2t_usr_dir)
     problem = registry.get_problem(config.problem)

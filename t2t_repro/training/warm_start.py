@@ -143,7 +143,7 @@ def _check_computes(run: RunDirectory, hparams: HParams) -> None:
     """Refuses a model that would compute something else with the weights of a run."""
     if not run.exists():
         return
-    theirs = run.config().hparams
+    theirs = run.config.hparams
     differs = changes(*({n: getattr(each, n) for n in _COMPUTES} for each in (theirs, hparams)))
     if differs:
         raise UserError(
@@ -163,7 +163,7 @@ def _parts(
     """
     if not run.exists():  # a folder of checkpoints, of which nothing is known
         return {}
-    config = run.config()
+    config = run.config
     parent = registry.get_problem(config.problem)
     files = parent.vocab_files(run.path)
     if not files:

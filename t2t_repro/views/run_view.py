@@ -115,7 +115,7 @@ def view(run: RunDirectory) -> RunView:
     Raises:
         UserError: if it is no run directory.
     """
-    config = run.config()
+    config = run.config
     rows = run.read_metrics()
     evaluated = _evaluated(rows)
     curves = _curves(rows, evaluated)

@@ -57,7 +57,7 @@ def test_every_window_is_averaged_into_a_run_directory(trained, tmp_path, capsys
     written = checkpoints.list_checkpoints(out)
     assert {path.name: kernel(path) for path in written} == {"ckpt-30": 2.0, "ckpt-40": 3.0}
     assert checkpoints.verify(written[0]).averaged == (10, 20, 30)
-    assert RunDirectory(out).config() == trained.config()
+    assert RunDirectory(out).config == trained.config
     assert (out / "vocab.words").read_text() == "a\n" and not (out / "metrics.jsonl").exists()
 
 
@@ -70,7 +70,7 @@ def begin(trained, tmp_path):
         (tmp_path / name / "vocab.words").write_text("b\n")
         other = RunDirectory(tmp_path / name / "run")
         files = [str(tmp_path / name / "vocab.words")]
-        other.begin(trained.config(), ["t2t-trainer", f"--output_dir={name}"], files)
+        other.begin(trained.config, ["t2t-trainer", f"--output_dir={name}"], files)
         for step in (15, 25):
             save(other, step)
         return other
@@ -104,7 +104,7 @@ def test_a_run_that_was_copied_and_went_on_is_the_same(trained, tmp_path):
     moved = RunDirectory(tmp_path / "moved")
     shutil.copytree(trained.path, moved.path)
     vocabulary = str(tmp_path / "vocab.words")
-    moved.begin(moved.config(), ["t2t-trainer", "--output_dir=moved"], [vocabulary])
+    moved.begin(moved.config, ["t2t-trainer", "--output_dir=moved"], [vocabulary])
     save(moved, 50)
     written = avg_all.average_all(request(moved, tmp_path, n=3, min_steps=30))
     assert [path.name for path in written] == ["ckpt-50"]

@@ -49,7 +49,7 @@ def test_a_folder_becomes_a_run(t2t_run, golden_case, tmp_path):
         usr_dir,
     )
     run, case = RunDirectory(tmp_path / "run"), golden_case("base_v1")
-    config = run.config()
+    config = run.config
     assert config.hparams == case.hparams
     assert (config.problem, config.data_dir) == (t2t.PROBLEM, str(t2t.folder))
     assert config.t2t_usr_dir == str(tmp_path / "my_problems")
@@ -105,7 +105,7 @@ def test_shapes_say_what_the_files_do_not(t2t_run, golden_case, tmp_path):
         hparams="optimizer_adam_beta1=0.9,norm_epsilon=0.5",
         say=lines.append,
     )
-    hparams = RunDirectory(tmp_path / "run").config().hparams
+    hparams = RunDirectory(tmp_path / "run").config.hparams
     case = golden_case("relative")
     assert (hparams.num_heads, hparams.max_relative_position) == (3, 20)
     assert (hparams.filter_size, hparams.norm_epsilon) == (case.hparams.filter_size, 0.5)
@@ -123,7 +123,7 @@ def test_hparams_json_wins_over_the_set_and_flags_over_both(t2t_run, tmp_path):
         hparams="relu_dropout=0.5",
         ignore_hparams="moe_k",
     )
-    config = RunDirectory(tmp_path / "run").config()
+    config = RunDirectory(tmp_path / "run").config
     assert config.hparams_set == "transformer_big"
     assert (config.hparams.attention_dropout, config.hparams.relu_dropout) == (0.25, 0.5)
 
@@ -289,8 +289,8 @@ def test_a_run_goes_to_tensor2tensor_and_back_and_trains_on(tmp_path, capsys):
     train("run", *flags, "--generate_data")
     export_it(trained_run(tmp_path / "run"), tmp_path / "t2t")
     import_it(tmp_path / "t2t", tmp_path / "again")
-    assert RunDirectory(tmp_path / "again").config().hparams == (
-        RunDirectory(tmp_path / "run").config().hparams
+    assert RunDirectory(tmp_path / "again").config.hparams == (
+        RunDirectory(tmp_path / "run").config.hparams
     )
     capsys.readouterr()
     train("again", "--train_steps=4", f"--data_dir={tmp_path / 'data'}", "--schedule=train")

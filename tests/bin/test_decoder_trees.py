@@ -77,7 +77,7 @@ def test_a_parser_writes_trees(parser, tmp_path):
 
 
 def test_a_parser_decodes_as_the_paper_unless_told_otherwise(parser):
-    config = RunDirectory(parser).config()
+    config = RunDirectory(parser).config
     settings = DecodeHParams.parse("", get_problem(PARSING).decode_hparams)
     name = output_name("words", config, settings)
     assert name == f"words.transformer.{config.hparams_set}.{PARSING}.beam21.alpha0.3.decodes"

@@ -97,7 +97,7 @@ def test_errors_in_one_line(trained, refused, flags, name):
 
 
 def test_data_of_another_vocabulary_is_refused(trained, tmp_path):
-    config = dataclasses.replace(trained.config(), problem="text2text_tmpdir")
+    config = dataclasses.replace(trained.config, problem="text2text_tmpdir")
     vocabulary = tmp_path / registry.get_problem(config.problem).vocab_filename
     vocabulary.write_text("a\nb\n")
     text_run = RunDirectory(tmp_path / "run")

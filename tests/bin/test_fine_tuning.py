@@ -41,7 +41,7 @@ def parent(tmp_path):
 def test_the_parents_hparams_with_the_rate_of_its_last_step(parent, of):
     said = []
     name, hparams = fine_tuning.proposed(parent.path / of, "batch_size=99", say=said.append)
-    own = parent.config().hparams
+    own = parent.config.hparams
     changed = {k: v for k, v in vars(hparams).items() if v != getattr(own, k)}
     assert name == "transformer_multi30k" and changed == {
         "learning_rate_schedule": "constant*linear_warmup*multi_cycle_cos_decay",

@@ -28,7 +28,7 @@ def test_a_model_is_trained_goes_on_and_decodes(model, tmp_path, capsys, refused
     call(trainer, *flags, "--generate_data", "--train_steps=2", "--schedule=train")
     call(trainer, *flags, "--train_steps=3", "--schedule=train_and_evaluate", "--eval_steps=1")
     assert "Continuing from" in capsys.readouterr().out
-    assert RunDirectory(tmp_path / "run").config().hparams.model == model
+    assert RunDirectory(tmp_path / "run").config.hparams.model == model
     assert checkpoints.list_checkpoints(tmp_path / "run")[-1].name == "ckpt-3"
     source, target = tmp_path / "in.txt", tmp_path / "out.txt"
     source.write_text("0 1 1 0\n1 1\n")

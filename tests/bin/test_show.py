@@ -150,7 +150,7 @@ def test_while_it_trains(run, capsys):
 
 def test_a_run_that_has_just_begun_and_an_average(run, tmp_path, capsys):
     new = RunDirectory(tmp_path / "new")
-    new.begin(run.config(), ["t2t-trainer"], [])
+    new.begin(run.config, ["t2t-trainer"], [])
     said = shown(capsys, f"--output_dir={new.path}")
     assert "Checkpoints: none" in said and "Curves" not in said
     checkpoint(new, 15, averaged=(10, 15))

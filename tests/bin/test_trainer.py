@@ -47,12 +47,12 @@ def test_it_makes_data_trains_evaluates_and_continues(flags, tmp_path, capsys):
     directory = RunDirectory(tmp_path / "run")
     names = [path.name for path in checkpoints.list_checkpoints(directory.path)]
     assert names == ["ckpt-3"]
-    config = directory.config()
+    config = directory.config
     assert config.hparams.train_steps == 3 and config.problem == PROBLEM
     run(*[flag.replace("steps=3", "steps=4") for flag in flags], "--schedule=train")
     out = capsys.readouterr().out
     assert "Continuing from" in out and "step 4/4" in out and "dev" not in out
-    assert len(directory.config().commands) == 2
+    assert len(directory.config.commands) == 2
     (tmp_path / "data").rename(tmp_path / "moved")
     moved = [flag.replace("/data", "/moved").replace("steps=3", "steps=5") for flag in flags]
     run(*moved, "--schedule=train")
@@ -117,7 +117,7 @@ def test_the_embedded_default_runs_through(tmp_path, capsys, monkeypatch):
     assert said.count("\nreference ") == said.count("\ndecoded ") == 3  # 6 by strides of 2
     assert "Accuracy per sequence, decoded with beam 4: 0." in said and "of 6 held-out" in said
     assert f"t2t-decoder --output_dir={out} --decode_interactive" in said
-    assert RunDirectory(out).config().hparams_set == quickstart.HPARAMS_SET
+    assert RunDirectory(out).config.hparams_set == quickstart.HPARAMS_SET
 
 
 @pytest.mark.slow

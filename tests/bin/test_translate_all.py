@@ -60,7 +60,7 @@ def test_every_checkpoint_is_translated_and_scored_once(run, tmp_path, capsys):
         table = list(csv.DictReader(file))
     assert [float(row["sacrebleu"]) for row in table] == [r["sacrebleu"]["score"] for r in rows]
     assert (out / "scores.png").read_bytes().startswith(b"\x89PNG")
-    begun = datetime.datetime.fromisoformat(run.config().commands[0].split()[0])
+    begun = datetime.datetime.fromisoformat(run.config.commands[0].split()[0])
     assert (out / "settings.json").stat().st_mtime == begun.timestamp()  # step 0 of t2t-bleu
 
     written = {path.name: path.read_bytes() for path in out.glob(f"{PROBLEM}-*")}

@@ -102,14 +102,14 @@ def test_what_it_refuses_of_a_run(trained, tmp_path, refused):
     flag = f"--output_dir={of.path}"
     assert "20" in refused(visualize, flag, f"--source={'1 ' * 20}").err
     empty = RunDirectory(tmp_path / "empty")
-    config = of.config()
+    config = of.config
     empty.begin(config, ["test"], [])
     message = refused(visualize, f"--output_dir={empty.path}", "--source=1").err
     assert str(empty.path) in message
     without = dataclasses.replace(config.hparams, pos="none")
     none = RunDirectory(tmp_path / "none")
     none.begin(dataclasses.replace(config, hparams=without), ["test"], [])
-    model = trainer.build_model(none.config(), registry.get_problem(PROBLEM))
+    model = trainer.build_model(none.config, registry.get_problem(PROBLEM))
     checkpoints.save(none.checkpoints_dir, model, checkpoints.State(step=1))
     assert "pos=none" in refused(visualize, f"--output_dir={none.path}", "--positions").err
     assert not (none.path / "visualization").exists()

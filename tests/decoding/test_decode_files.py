@@ -18,7 +18,7 @@ from t2t_repro.decoding.engine import Engine
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import Interrupted, UserError
 from t2t_repro.parsing.reader import TreeReader
-from t2t_repro.run_directory import RunConfig, RunDirectory
+from t2t_repro.run_directory import RunConfig
 from t2t_repro.runs import TrainedRun
 from tests.decoding.doubled import Doubled
 from tests.tuned import choice
@@ -75,7 +75,9 @@ def tuned(tmp_path):
         data_dir=str(tmp_path),
         version="0",
     )
-    return TrainedRun(RunDirectory(tmp_path), config, Doubled())
+    run = TrainedRun(tmp_path)
+    run.config, run.problem = config, Doubled()
+    return run
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Choosing weights and search after training, and that everything decodes as was chosen."""
 
+import copy
 import dataclasses
 from unittest import mock
 
@@ -34,14 +35,15 @@ def made(tmp_path_factory):
         data_dir=str(folder / "data"),
         version="0",
     )
-    run = TrainedRun(RunDirectory(folder / "run"), config, Doubled())
-    run.directory.begin(config, ["t2t-trainer"], [])
+    run = TrainedRun(folder / "run")
+    run.problem = Doubled()
+    run.begin(config, ["t2t-trainer"], [])
     model = model_for(Doubled(), config.hparams, config.data_dir)
     for step, loss in {10: 3.0, 20: 1.0, 30: 2.0, 40: 4.0}.items():
         for weight in model.weights:
             weight.assign(np.full(weight.shape, step / 10, weight.dtype))
-        checkpoints.save(run.directory.checkpoints_dir, model, checkpoints.State(step=step))
-        KeepBest(count=2).add(run.directory, step, {"loss": loss})
+        checkpoints.save(run.checkpoints_dir, model, checkpoints.State(step=step))
+        KeepBest(count=2).add(run, step, {"loss": loss})
     return run
 
 
@@ -138,7 +140,9 @@ def score_by_weights(monkeypatch, bleu):
 def falling(made, decay, last, more=""):
     schedule = f"learning_rate_schedule=legacy*linear_decay,learning_rate_decay_steps={decay}"
     hparams = made.config.hparams.override(f"{schedule},train_steps={last}{more}")
-    return TrainedRun(made.directory, dataclasses.replace(made.config, hparams=hparams), Doubled())
+    run = copy.copy(made)
+    run.config = dataclasses.replace(made.config, hparams=hparams)
+    return run
 
 
 @pytest.mark.parametrize(
@@ -187,9 +191,10 @@ def test_the_usual_search_is_taken_unless_another_is_better_by_more_than_chance(
 def test_a_run_is_not_tuned_into_itself_or_another_and_writes_text(made, tmp_path):
     other = RunDirectory(tmp_path / "other")
     other.begin(dataclasses.replace(made.config, random_seed=7), ["t2t-trainer"], [])
-    for out in (made.directory, other):
+    for out in (made, other):
         with pytest.raises(UserError):
             tune.tune(made, out, FEW)
-    trees = dataclasses.replace(made, problem=registry.get_problem("algorithmic_reverse_binary40"))
+    trees = copy.copy(made)
+    trees.problem = registry.get_problem("algorithmic_reverse_binary40")
     with pytest.raises(UserError):
         tune.check(trees, RunDirectory(tmp_path / "new"))

@@ -26,7 +26,8 @@ def wanted(folder):
         config = dataclasses.replace(config, hparams=hparams)
         if asked.pop("back", False):
             asked["back_translate"] = str(folder / "more")
-        return student(request_of(folder, **asked), dataclasses.replace(teacher, config=config))
+        teacher.config = config
+        return student(request_of(folder, **asked), teacher)
 
     return of
 

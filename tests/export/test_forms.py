@@ -47,7 +47,7 @@ def run(tmp_path, monkeypatch):
 
 @pytest.fixture
 def request_of(run):
-    path = str(run.directory.checkpoints_dir / "ckpt-7")
+    path = str(run.checkpoints_dir / "ckpt-7")
     return lambda **asked: ExportRequest(checkpoint_path=path, **asked)
 
 

@@ -57,7 +57,7 @@ def test_there_and_back(name, tmp_path, monkeypatch):
     (folder / "flags.txt").write_text(flags)
     request = t2t_runs.ImportRequest(checkpoint=folder, output_dir=tmp_path / "run")
     t2t_runs.import_checkpoint(request)
-    config = RunDirectory(tmp_path / "run").config()
+    config = RunDirectory(tmp_path / "run").config
     assert config.hparams == case.hparams
     assert config.hparams_set == ("bytenet_base" if model == "byte_net" else "lstm_seq2seq")
     stop = mock.Mock(side_effect=KeyboardInterrupt)

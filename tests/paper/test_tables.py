@@ -54,7 +54,7 @@ def test_the_perplexity_is_of_the_sentences_that_the_run_was_mostly_evaluated_on
 def test_runs_stand_below_the_papers(run, tmp_path):
     for name, bleu in (("bleu.json", BLEU), ("bleu-dev.json", {"sacrebleu": {"score": 3.25}})):
         (run.path / name).write_text(json.dumps(bleu))
-    RunDirectory(tmp_path / "other").begin(run.config(), ["t2t-trainer"], [])
+    RunDirectory(tmp_path / "other").begin(run.config, ["t2t-trainer"], [])
     (tmp_path / "other" / "f1.json").write_text('{"all": {"f1": 88.76}}')
     found = tables.runs_in(str(tmp_path))
     assert [each.path.name for each in found] == ["other", "run"]

@@ -78,7 +78,7 @@ def compiled(request):
 def test_a_run_keeps_xla_compile(make):
     request = compiled(make())
     request.run.begin(request.config, ["t2t-trainer"], [])
-    assert request.run.config().xla_compile
+    assert request.run.config.xla_compile
     with pytest.raises(UserError, match="xla_compile"):
         request.run.check(make().config)
 
@@ -226,7 +226,7 @@ def test_schedules(make):
     assert rows == [
         ("train", 1), ("train", 2), ("eval", 2), ("train", 3), ("train", 4), ("eval", 4)
     ]  # fmt: skip
-    config = request.run.config()
+    config = request.run.config
     assert config.commands[0].endswith("t2t-trainer --x") and config.problem == PROBLEM
     assert config.hparams == request.config.hparams
     # A run that is done is evaluated, not trained.

@@ -147,7 +147,7 @@ def test_a_model_that_computes_something_else_takes_weights_in_part_alone(
 
 def test_a_vocabulary_is_compared_by_its_pieces_whatever_its_file_is_called(parent, tmp_path):
     hparams, _, model = model_of(tmp_path / "data")
-    config = RunDirectory(parent[0]).config()
+    config = RunDirectory(parent[0]).config
     run = dataclasses.replace(config, problem=f"{NAME}_rev")
     other = RunDirectory(tmp_path / "reversed")
     other.begin(run, [], [])
