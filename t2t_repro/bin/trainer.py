@@ -359,7 +359,7 @@ def _of_the_set(args: flags.FlagValues) -> dict[str, Any]:
 def _run_in(output_dir: str | None) -> RunConfig | None:
     """Returns what the run there is, if there is one."""
     run = RunDirectory(output_dir) if output_dir else None
-    return run.config() if run and run.exists() else None
+    return run.config if run and run.exists() else None
 
 
 def choices(values: Mapping[str, Any], split: str) -> dict[str, Any]:
