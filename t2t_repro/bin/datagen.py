@@ -231,11 +231,14 @@ def run(job: "Job", machine: Any, parent: str | None) -> dict:
     summary = generate_data(job, machine, track=progress.track, report=say)
     print_summary(summary)
     if parent:
-        from t2t_repro.data import overlap  # which loads TensorFlow
+        from t2t_repro.data.pipeline import overlap  # which loads TensorFlow
 
-        of, new = trained_run(parent), (job.problem, job.data_dir)
-        for warning in overlap.warnings(new, (of.problem, of.config.data_dir), parent):
-            print(f"  warning: {warning}")
+        trained = trained_run(parent)
+        new, old = (job.problem, job.data_dir), (trained.problem, trained.config.data_dir)
+        known, its = overlap(old, new), overlap(new, old)
+        if known or its:
+            print(f"  warning: {known:,} pairs of dev stand in the training text of {parent}, and")
+            print(f"  {its:,} of its dev in this one: scores of them say too much. Leave them out.")
     return summary
 
 
@@ -302,8 +305,6 @@ def print_summary(summary: dict) -> None:
             f"{tokens['inputs']:,} -> {tokens['targets']:,}; longest {longest['inputs']} -> "
             f"{longest['targets']}; empty lines {empty['inputs']} -> {empty['targets']}"
         )
-    for warning in summary["warnings"]:
-        print(f"  warning: {warning['message']}")
 
 
 console = cli.program(__name__, "t2t-datagen", __doc__, (DataFlags, Treebank, RawText), main)

@@ -7,7 +7,7 @@ corpus for it, here or on another machine, leaves out what the file names.
 import hashlib
 import os
 import pathlib
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import NamedTuple, TypeVar
 
 from t2t_repro.files import writing
@@ -37,26 +37,14 @@ def path_of(data_dir: str | os.PathLike, name: str) -> pathlib.Path:
     return pathlib.Path(data_dir, f"datagen.{name}.bad_pairs.tsv")
 
 
-def write(
-    path: str | os.PathLike, pairs: Iterable[BadPair], check: Callable[[str], None] = lambda _: None
-) -> None:
-    """Writes the pairs; tabs and ends of lines in a side become spaces.
-
-    Args:
-        path: the file.
-        pairs: what it is to hold.
-        check: gets its SHA-256 before it appears, or takes the place of one that is there.
-    """
-    digest = hashlib.sha256(_HEADER)
+def write(path: str | os.PathLike, pairs: Iterable[BadPair]) -> None:
+    """Writes the pairs; tabs and ends of lines in a side become spaces."""
     with writing(path, "wb") as file:
         file.write(_HEADER)
         for pair in pairs:
             sides = (" ".join(side.split()) for side in (pair.source, pair.target))
             row = [pair.split, str(pair.line), ",".join(pair.reasons), *sides]
-            line = ("\t".join(row) + "\n").encode()
-            file.write(line)
-            digest.update(line)
-        check(digest.hexdigest())
+            file.write(("\t".join(row) + "\n").encode())
 
 
 def read(path: str | os.PathLike, split: str) -> set[int]:

@@ -12,16 +12,15 @@ import pathlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from t2t_repro import registry
+from t2t_repro import process, registry
 from t2t_repro.data import generate
 from t2t_repro.data.job import Files, Job, Track, is_encoded_by_sample
 from t2t_repro.files import INCOMPLETE, writing
-from t2t_repro.problem import Problem, Sample, Text2TextProblem
-from t2t_repro.text import tokenizer
+from t2t_repro.problem import Problem, Sample
 
 
-class Beam:
-    """A cluster, whose workers read the raw files themselves.
+class Beam(generate.Local):
+    """A cluster, whose workers read the raw files themselves; this machine counts the tokens.
 
     Args:
         runner: Beam's name of it, such as "FlinkRunner".
@@ -35,73 +34,35 @@ class Beam:
         options: Sequence[str] = (),
         load: Callable[[str], Problem] = registry.get_problem,
     ):
-        self._runner, self._options, self._load = runner, options, load
-
-    def close(self) -> None:
-        """Does nothing: each pipeline ends by itself."""
-
-    def count_tokens(self, job: Job, texts: Iterable[str]) -> dict[str, int]:
-        """As `Local`'s."""
-        import apache_beam as beam
-
-        del texts
-        read = functools.partial(_texts, self._problem(job), job.data_dir, job.tmp_dir)
-
-        def build(pipeline: Any, store: Any) -> None:
-            counts = pipeline | beam.Create([None]) | beam.FlatMap(read) | beam.Reshuffle()
-            counts |= beam.Map(tokenizer.count_tokens)
-            _ = counts | beam.CombineGlobally(generate.add_counts) | beam.Map(store)
-
-        name = f"{job.problem.dataset_filename()}-counts{INCOMPLETE}"
-        return self._run(build, os.path.join(job.data_dir, name))
+        super().__init__(process.available_cores(), load)
+        self._runner, self._options = runner, options
 
     def make(self, job: Job, files: Files, track: Track) -> dict[str, Any]:
         """As `Local`'s."""
         import apache_beam as beam
+        from apache_beam.options.pipeline_options import PipelineOptions
 
         del track
-        paths, load = files.paths, self._problem(job)
+        paths, load = files.paths, functools.partial(self._load, job.problem.name)
         where = job.data_dir, job.tmp_dir, files.source, job.max_cases
         read = functools.partial(_samples, load, job.seed, where)
         are_texts = is_encoded_by_sample(load())
         frames = generate.MakeFrames(len(paths), job.data_dir, load, are_texts)
-        finish = functools.partial(_finish, files)
-
-        def build(pipeline: Any, store: Any) -> None:
+        stored = f"{paths[0]}.statistics{INCOMPLETE}"
+        options = PipelineOptions([f"--runner={self._runner}", *self._options])
+        with beam.Pipeline(options=options) as pipeline:
             made = pipeline | beam.Create([None]) | beam.FlatMap(read) | beam.Reshuffle()
             made |= beam.Map(frames)
             none = [(file, (-1, b"")) for file in range(len(paths))]  # every file is written
             nothing = pipeline | "every file" >> beam.Create(none)
-            parts = made | "frames" >> beam.FlatMap(_by_file)
-            _ = (parts, nothing) | beam.Flatten() | beam.GroupByKey() | beam.Map(finish)
+            parts = (made | "frames" >> beam.FlatMap(_by_file), nothing) | beam.Flatten()
+            _ = parts | beam.GroupByKey() | beam.Map(functools.partial(_finish, files))
             counts = made | "statistics" >> beam.Map(lambda block: block.statistics)
-            _ = counts | beam.CombineGlobally(generate.add_statistics) | beam.Map(store)
-
-        return self._run(build, f"{paths[0]}.statistics{INCOMPLETE}")
-
-    def _problem(self, job: Job) -> Callable[[], Problem]:
-        return functools.partial(self._load, job.problem.name)
-
-    def _run(self, build: Callable[[Any, Any], None], path: str) -> dict[str, Any]:
-        """Returns what a pipeline stores in a file."""
-        import apache_beam as beam
-        from apache_beam.options.pipeline_options import PipelineOptions
-
-        options = PipelineOptions([f"--runner={self._runner}", *self._options])
-        with beam.Pipeline(options=options) as pipeline:
-            build(pipeline, functools.partial(_store, path))
-        stored = json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
-        os.unlink(path)
-        return stored
-
-
-def _texts(load: generate.LoadProblem, data_dir: str, tmp_dir: str, _: None) -> Iterator[list[str]]:
-    """Yields blocks of the texts that the vocabulary is built from."""
-    problem = load().forward()
-    assert isinstance(problem, Text2TextProblem), problem
-    while other := problem.use_vocab_from_other_problem:
-        problem = other
-    yield from generate.batched(problem.generate_text_for_vocab(data_dir, tmp_dir), generate.TEXTS)
+            counts |= beam.CombineGlobally(generate.add_statistics)
+            _ = counts | beam.Map(functools.partial(_store, stored))
+        statistics = json.loads(pathlib.Path(stored).read_text(encoding="utf-8"))
+        os.unlink(stored)
+        return statistics
 
 
 def _samples(

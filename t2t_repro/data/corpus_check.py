@@ -18,18 +18,11 @@ from t2t_repro.errors import UserError
 from t2t_repro.problem import Problem, Split, Text2TextProblem
 
 
-def check_corpus(
-    job: Job,
-    check_choice: Callable[[str | None], None],
-    track: Track,
-    report: Callable[[str], None],
-) -> None:
+def check_corpus(job: Job, track: Track, report: Callable[[str], None]) -> None:
     """Checks the raw text of what is to be made, as `job.check` says, and writes the report.
 
     Args:
         job: what is to be made.
-        check_choice: gets the SHA-256 of the list of pairs that are left out, or None for all,
-            before that list replaces another; refuses it for files that stay.
         track: as `generate_data` takes it.
         report: receives a line for everything that is found.
 
@@ -39,8 +32,6 @@ def check_corpus(
     """
     name = job.problem.dataset_filename()
     left_out = bad_pairs.path_of(job.data_dir, name)
-    if job.check != DROP:
-        check_choice(None)
     if job.check:
         made, corpus = _examine(job, track, report)
         if job.check == STOP and made.errors:
@@ -56,7 +47,7 @@ def check_corpus(
                 "is surely a fault, or --keep_bad_pairs to take all."
             )
         if job.check == DROP:  # also where there are none: the file says that they were looked for
-            bad_pairs.write(left_out, made.texts_of_bad_pairs(corpus), check_choice)
+            bad_pairs.write(left_out, made.texts_of_bad_pairs(corpus))
             report(f"Left out {made.num_bad_pairs():,} pairs, which are in {left_out}")
             return
     left_out.unlink(missing_ok=True)

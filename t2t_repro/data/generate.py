@@ -24,13 +24,14 @@ from typing import Any, NamedTuple
 
 from t2t_repro import imports, process, registry, schema
 from t2t_repro.corpora import bad_pairs, raw_record
-from t2t_repro.data import corpus_check, packing, tfrecord, vocabularies
+from t2t_repro.data import corpus_check, packing, tfrecord
 from t2t_repro.data.job import Files, Job, Track, is_encoded_by_sample, summary_path
 from t2t_repro.data.packing import SIDES
 from t2t_repro.errors import UserError
 from t2t_repro.files import INCOMPLETE, write_text_atomic, writing
 from t2t_repro.problem import Problem, Sample, Split
 from t2t_repro.text import raw, tokenizer
+from t2t_repro.text.vocabulary_size import VocabularySize
 
 SAMPLES, TEXTS = 1000, 4000  # in a block
 UNSHUFFLED = ".unshuffled" + INCOMPLETE  # behind a file's name, until all samples are in the files
@@ -38,6 +39,13 @@ UNSHUFFLED = ".unshuffled" + INCOMPLETE  # behind a file's name, until all sampl
 # were left out; None: none was.
 _TEXT, _CHOICE = "raw_text", "choice of pairs"
 _AHEAD = 2  # blocks given to each process before the first result is needed
+# How the numbers of a split follow from those of its parts.
+_JOINS: dict[str, Callable] = {
+    "tokens": sum,
+    "longest": functools.partial(max, default=0),
+    "empty": sum,
+    "bytes": sum,
+}
 
 LoadProblem = Callable[[], Problem]
 Report = Callable[[str], None]
@@ -68,65 +76,74 @@ def generate_data(
     """
     machine = machine or Local()
     job.problem.prepare_raw_files(job.tmp_dir, dict(job.options))
-    os.makedirs(job.data_dir, exist_ok=True)
-    os.makedirs(job.tmp_dir, exist_ok=True)
+    for folder in (job.data_dir, job.tmp_dir):
+        os.makedirs(folder, exist_ok=True)
     job = _sized(job)
-    problem, summary = job.problem, _read_summary(job)
+    summary = _read_summary(job)
     others = _other_sets(job)
-    every = job.files()
-    kept = [files for files in every if not job.overwrite and _is_there(files, summary, report)]
-    # A broken text costs seconds, and no file that is there.
-    todo = [dataclasses.replace(f, total=_total(job, f)) for f in every if f not in kept]
+    kept, todo = [], []
+    for files in job.files():
+        keep = not job.overwrite and _is_there(files, summary, report)
+        # To count finds a broken text in seconds, and before any file is touched.
+        (kept if keep else todo).append(files if keep else _counted(job, files))
+    if todo:
+        corpus_check.check_corpus(job, track, report)
     for files in kept:
-        _check_same(job, files, summary)
+        _check_same(job, files, summary, bool(todo))
+    anew = _check_vocabulary(job, bool(kept), report)
     if todo:
-        check = functools.partial(_check_choice, job, kept, summary)
-        corpus_check.check_corpus(job, check, track, report)
-    anew = vocabularies.check(job, not kept, report)
-    if todo:
-        for path in (*others, *(path for files in todo for path in files.paths)):
+        old = [*others, *(path for files in todo for path in files.paths)]
+        names = job.problem.vocab_files(job.data_dir) if anew else []
+        old += [os.path.join(job.data_dir, name + more) for name in names for more in ("", ".json")]
+        for path in old:
             pathlib.Path(path).unlink(missing_ok=True)
-        if anew:
-            vocabularies.remove(job)
-        unfinished = summary["unfinished"] = [files.name for files in todo]  # known after a kill
-        summary["splits"] = {k: v for k, v in summary["splits"].items() if k not in unfinished}
+        # What is unfinished is known after a kill.
+        summary["unfinished"] = [files.name for files in todo]
+        for name in summary["unfinished"]:
+            summary["splits"].pop(name, None)
         _write_summary(job, summary)
         try:
-            problem.prepare_vocabulary(
-                job.data_dir,
-                job.tmp_dir,
-                lambda texts, total: track(texts, "vocabulary", total, "texts"),
-                functools.partial(machine.count_tokens, job),
-            )
-            for files in todo:
-                made_of = _made_of(job, files)
-                statistics = machine.make(job, files, track)
-                if not statistics["examples"]:
-                    for path in files.paths:
-                        pathlib.Path(path).unlink(missing_ok=True)
-                    raise UserError(
-                        f"Expected samples for the {' and '.join(files.splits)} split of "
-                        f"{problem.name}. Received: none from {job.tmp_dir!r}."
-                    )
-                count = {"files": len(files.paths)}
-                summary["splits"][files.name] = statistics | count | made_of
-                unfinished.remove(files.name)
-                _write_summary(job, summary)
+            _make(job, todo, summary, machine, track)
         finally:
             machine.close()
-            name = f"{problem.dataset_filename()}-*{INCOMPLETE}"
+            name = f"{job.problem.dataset_filename()}-*{INCOMPLETE}"
             for left in pathlib.Path(job.data_dir).glob(name):
                 left.unlink()
-    encoders = problem.feature_encoders(job.data_dir)
+    encoders = job.problem.feature_encoders(job.data_dir)
     summary["vocab_size"] = {name: encoder.vocab_size for name, encoder in encoders.items()}
-    summary["vocab_files"] = problem.vocab_files(job.data_dir)
-    summary |= vocabularies.summary_of(job, summary)
+    summary["vocab_files"] = job.problem.vocab_files(job.data_dir)
+    name, made = _built_vocabulary(job)
+    summary["vocabulary"] = {"file": name, **dataclasses.asdict(made)} if made else None
     if summary.pop("unfinished", None) is not None:
-        if made := summary["vocabulary"]:
-            report(f"{made['file']}: {made['made']:,} subwords. {made['reason']}.")
+        if made:
+            report(f"{name}: {made.made:,} subwords. {made.reason}.")
         summary |= {"random_seed": job.seed, **_origin(job, summary)}
         _write_summary(job, summary)
     return summary
+
+
+def _make(job: Job, todo: Iterable[Files], summary: dict, machine: Any, track: Track) -> None:
+    """Makes the vocabulary if there is none, and files; enters each split that is whole."""
+    job.problem.prepare_vocabulary(
+        job.data_dir,
+        job.tmp_dir,
+        lambda texts, total: track(texts, "vocabulary", total, "texts"),
+        machine.count_tokens,
+    )
+    for files in todo:
+        made_of = _made_of(job, files)
+        statistics = machine.make(job, files, track)
+        if not statistics["examples"]:
+            for path in files.paths:
+                pathlib.Path(path).unlink(missing_ok=True)
+            raise UserError(
+                f"Expected samples for the {' and '.join(files.splits)} split of "
+                f"{job.problem.name}. Received: none from {job.tmp_dir!r}."
+            )
+        count = {"files": len(files.paths)}
+        summary["splits"][files.name] = statistics | count | made_of
+        summary["unfinished"].remove(files.name)
+        _write_summary(job, summary)
 
 
 class Local:
@@ -148,9 +165,12 @@ class Local:
             self._pool.shutdown(cancel_futures=True)
             self._pool = None
 
-    def count_tokens(self, job: Job, texts: Iterable[str]) -> dict[str, int]:
+    def count_tokens(self, texts: Iterable[str]) -> dict[str, int]:
         """Counts as `tokenizer.count_tokens` does, in the same order."""
-        return add_counts(self.map(tokenizer.count_tokens, batched(texts, TEXTS)))
+        counts: collections.Counter[str] = collections.Counter()
+        for part in self.map(tokenizer.count_tokens, batched(texts, TEXTS)):
+            counts.update(part)
+        return counts
 
     def make(self, job: Job, files: Files, track: Track) -> dict[str, Any]:
         """Makes files, unless there is no sample; returns `statistics_of` them."""
@@ -169,8 +189,7 @@ class Local:
                 parts.append(made.statistics)
         statistics = add_statistics(parts)
         if statistics["examples"]:
-            finish = functools.partial(finish_file, files)
-            done = self.map(finish, files.paths)
+            done = self.map(functools.partial(finish_file, files), files.paths)
             if files.seed is not None:
                 done = iter(track(done, f"{files.name} files", len(files.paths), "files"))
             collections.deque(done, maxlen=0)
@@ -190,20 +209,16 @@ class Local:
             return
         waiting: collections.deque[concurrent.futures.Future] = collections.deque()
         number = next(self._maps)
-        try:
-            for block in blocks:
-                if len(waiting) == _AHEAD * self._processes:
-                    yield waiting.popleft().result()
-                with process.defer_signals():  # it may start a process
-                    self._pool = self._pool or concurrent.futures.ProcessPoolExecutor(
-                        self._processes, process.SPAWN, _begin
-                    )
-                    waiting.append(self._pool.submit(_work, number, function, block))
-            while waiting:
+        for block in blocks:
+            if len(waiting) == _AHEAD * self._processes:
                 yield waiting.popleft().result()
-        finally:
-            for future in waiting:
-                future.cancel()
+            with process.defer_signals():  # it may start a process
+                self._pool = self._pool or concurrent.futures.ProcessPoolExecutor(
+                    self._processes, process.SPAWN, _begin
+                )
+                waiting.append(self._pool.submit(_work, number, function, block))
+        while waiting:
+            yield waiting.popleft().result()
 
 
 _FUNCTIONS: dict[int, Callable] = {}  # in a process: {number of the map: its function}
@@ -290,34 +305,25 @@ def statistics_of(samples: Sequence[Sample], texts: Sequence[Sample] = ()) -> di
 
     Tokens include the end of sentence; bytes are of the texts in UTF-8, 0 where samples are none.
     """
-    found: dict[str, Any] = {"examples": len(samples), "tokens": {}, "longest": {}}
-    found |= {"empty": {}, "bytes": {}}
-    for side in SIDES:
-        lengths = [len(sample[side]) for sample in samples]
-        in_bytes = (len(text[side].encode("utf-8", "surrogatepass")) for text in texts)
-        found["tokens"][side], found["bytes"][side] = sum(lengths), sum(in_bytes)
-        found["longest"][side] = max(lengths, default=0)
-        found["empty"][side] = lengths.count(1)  # the end of sentence alone
-    return found
+    lengths = {side: [len(sample[side]) for sample in samples] for side in SIDES}
+    measured = {
+        "tokens": lengths,
+        "longest": lengths,
+        "empty": {side: [n == 1 for n in lengths[side]] for side in SIDES},  # the end alone
+        "bytes": {s: [len(t[s].encode("utf-8", "surrogatepass")) for t in texts] for s in SIDES},
+    }
+    of_sides = {n: {side: join(measured[n][side]) for side in SIDES} for n, join in _JOINS.items()}
+    return {"examples": len(samples), **of_sides}
 
 
 def add_statistics(parts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """Returns `statistics_of` all samples, of those of parts of them."""
-    whole = statistics_of([])
-    for part in parts:
-        whole["examples"] += part["examples"]
-        for name in ("tokens", "longest", "empty", "bytes"):
-            join = max if name == "longest" else int.__add__
-            whole[name] = {side: join(whole[name][side], part[name][side]) for side in SIDES}
-    return whole
-
-
-def add_counts(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    """Returns the counts of all tokens, of those of parts of the text."""
-    counts: collections.Counter[str] = collections.Counter()
-    for part in parts:
-        counts.update(part)
-    return counts
+    parts = list(parts)
+    of_sides = {
+        name: {side: join(part[name][side] for part in parts) for side in SIDES}
+        for name, join in _JOINS.items()
+    }
+    return {"examples": sum(part["examples"] for part in parts), **of_sides}
 
 
 def finish_file(files: Files, path: str) -> None:
@@ -371,13 +377,13 @@ def _other_sets(job: Job) -> list[str]:
     Raises:
         UserError: if there is one, and not `overwrite`.
     """
-    splits = [split for files in job.files() for split in files.splits.items()]
+    wanted = {split: len(paths) for files in job.files() for split, paths in files.splits.items()}
     others = [
         path
-        for split, paths in splits
-        for count, there in tfrecord.shard_sets(job.problem, split, job.data_dir).items()
+        for split, count in wanted.items()
+        for total, there in tfrecord.shard_sets(job.problem, split, job.data_dir).items()
         for path in there
-        if count != len(paths)
+        if total != count
     ]
     if others and not job.overwrite:
         raise UserError(
@@ -388,9 +394,9 @@ def _other_sets(job: Job) -> list[str]:
     return others
 
 
-def _total(job: Job, files: Files) -> int | None:
-    counted = job.problem.num_samples(job.tmp_dir, files.source)
-    return min(counted, job.max_cases) if counted and job.max_cases else counted
+def _counted(job: Job, files: Files) -> Files:
+    total = job.problem.num_samples(job.tmp_dir, files.source)
+    return dataclasses.replace(files, total=total and min(total, job.max_cases or total))
 
 
 def _is_there(files: Files, summary: Mapping[str, Any], report: Report) -> bool:
@@ -406,21 +412,19 @@ def _is_there(files: Files, summary: Mapping[str, Any], report: Report) -> bool:
 
 
 def _made_of(job: Job, files: Files) -> dict[str, Any]:
-    """Returns what the summary says of the text that some files are made of."""
+    """Returns what the summary says of the text that some files are made of.
+
+    The text's names are those without .gz, and the digests are of what is packed.
+    """
+    paths = job.problem.raw_text_files(job.tmp_dir, files.source)
     bad = bad_pairs.path_of(job.data_dir, job.problem.dataset_filename())
     said: dict[str, Any] = {_CHOICE: _sha256(bad) if bad.exists() else None}
-    if digests := _texts_of(job, files):
+    if digests := {os.path.basename(path).removesuffix(".gz"): _sha256(path) for path in paths}:
         said[_TEXT] = digests
-    times = raw_record.repeated(job.problem.raw_text_files(job.tmp_dir, files.source))
+    times = raw_record.repeated(paths)
     if files.source == Split.TRAIN and times != 1:
         said[raw_record.REPEATED] = times
     return said
-
-
-def _texts_of(job: Job, files: Files) -> dict[str, str]:
-    """Returns {name without .gz: SHA-256 of the text}."""
-    paths = job.problem.raw_text_files(job.tmp_dir, files.source)
-    return {os.path.basename(path).removesuffix(".gz"): _sha256(path) for path in paths}
 
 
 def _sha256(path: str | os.PathLike) -> str:
@@ -429,32 +433,28 @@ def _sha256(path: str | os.PathLike) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()  # type: ignore[arg-type]
 
 
-def _check_same(job: Job, files: Files, summary: Mapping[str, Any]) -> None:
-    """Refuses to keep files that were made of other text; tensor2tensor does not say of which."""
-    made_of = summary["splits"].get(files.name, {}).get(_TEXT, {})
-    for name, digest in _texts_of(job, files).items():
-        if made_of.get(name, digest) != digest:
+def _check_same(job: Job, files: Files, summary: Mapping[str, Any], chosen: bool) -> None:
+    """Refuses to keep files of other text; or, if pairs were `chosen` now, of another choice.
+
+    tensor2tensor and earlier versions do not say of what they were made.
+    """
+    before, now = summary["splits"].get(files.name, {}), _made_of(job, files)
+    digests = before.get(_TEXT, {})
+    for name, digest in now.get(_TEXT, {}).items():
+        if digests.get(name, digest) != digest:
             raise UserError(
                 f"Expected the {name} that the files in {job.data_dir!r} were made of. Received: "
                 f"another text in {job.tmp_dir!r}. Put the old one back, or give --overwrite or "
                 "other folders. To train a run on with other text: --vocab_from=RUN, and then "
                 "--warm_start_from=RUN."
             )
-
-
-def _check_choice(
-    job: Job, kept: Iterable[Files], summary: Mapping[str, Any], choice: str | None
-) -> None:
-    """Refuses to keep files that were made of another choice of pairs, a SHA-256 or None."""
-    for files in kept:
-        # tensor2tensor and earlier versions say nothing of it.
-        before = summary["splits"].get(files.name, {}).get(_CHOICE, choice)
-        if before != choice and not all(map(bad_pairs.names_none, (before, choice))):
-            raise UserError(
-                f"Expected one choice of pairs for all files in {job.data_dir!r}. Received: "
-                f"another than that of the {files.name} files. Choose by --drop_bad_pairs or "
-                "--keep_bad_pairs as before, or give --overwrite to make all files again."
-            )
+    choices = {before.get(_CHOICE, now[_CHOICE]), now[_CHOICE]}
+    if chosen and len(choices) > 1 and not all(map(bad_pairs.names_none, choices)):
+        raise UserError(
+            f"Expected one choice of pairs for all files in {job.data_dir!r}. Received: another "
+            f"than that of the {files.name} files. Choose by --drop_bad_pairs or "
+            "--keep_bad_pairs as before, or give --overwrite to make all files again."
+        )
 
 
 def _origin(job: Job, summary: Mapping[str, Any]) -> dict[str, Any]:
@@ -484,3 +484,64 @@ def _read_summary(job: Job) -> dict[str, Any]:
 def _write_summary(job: Job, summary: dict[str, Any]) -> None:
     path = summary_path(job.problem, job.data_dir)
     write_text_atomic(path, json.dumps(summary, indent=1) + "\n")
+
+
+# --- the vocabulary: may it be used, or made anew? ------------------------------------------------
+
+
+def _check_vocabulary(job: Job, kept: bool, report: Report) -> bool:
+    """Checks the vocabulary that is there; returns whether it is to be removed and made anew.
+
+    Args:
+        job: what is to be made.
+        kept: whether some files are kept.
+        report: receives a line for what is used.
+
+    Raises:
+        UserError: if it is of another size than asked for, or missing or another than that of files
+            that are kept.
+    """
+    names, folder = job.problem.vocab_files(job.data_dir), pathlib.Path(job.data_dir)
+    there = [name for name in names if (folder / name).exists()]
+    asked = job.problem.has_asked_vocabularies(folder)
+    if kept and not (asked and there == names):
+        raise UserError(
+            f"Expected in {job.data_dir!r} the vocabulary that its files were made with, "
+            f"{' and '.join(names)}. Received: none or another. Put it "
+            "back, give another --data_dir, or make everything again by --overwrite."
+        )
+    made = _built_vocabulary(job)[1]
+    given = job.vocabularies and not job.vocab_size  # else they are extended
+    if not asked or job.overwrite and made and not given and not _is_shared(job):
+        return True
+    if there and job.vocab_size and not (made and made.asked == job.vocab_size):
+        size = job.problem.feature_encoders(job.data_dir)["inputs"].vocab_size
+        if made or abs(size - job.vocab_size) > 0.02 * job.vocab_size:
+            raise UserError(
+                f"Expected a vocabulary of about {job.vocab_size:,} subwords in {job.data_dir!r}, "
+                f"as --vocab_size says. Received: {size:,}. Leave --vocab_size out, give another "
+                "--data_dir, or --overwrite to make it and the files anew, unless others use it."
+            )
+    for name in there:
+        kept_one = job.overwrite and not job.vocabularies
+        why = "; others use it, or it was not made here" if kept_one else ""
+        report(f"Using the vocabulary {name} that is in {job.data_dir}{why}.")
+    return False
+
+
+def _built_vocabulary(job: Job) -> tuple[str, VocabularySize | None]:
+    """Returns the name of a vocabulary that was built here and what is known of it; None: none."""
+    for name in job.problem.vocab_files(job.data_dir):
+        if size := VocabularySize.of(pathlib.Path(job.data_dir, name)):
+            return name, size
+    return "", None
+
+
+def _is_shared(job: Job) -> bool:
+    """Whether files of other problems in the data directory have this vocabulary."""
+    names, own = set(job.problem.vocab_files(job.data_dir)), summary_path(job.problem, job.data_dir)
+    for path in pathlib.Path(job.data_dir).glob("datagen.*.json"):
+        with contextlib.suppress(OSError, ValueError, LookupError):  # a summary only informs
+            if path != own and names & set(schema.read(path, dict[str, Any])["vocab_files"]):
+                return True
+    return False

@@ -23,6 +23,11 @@ def features(problem: Problem) -> tuple[str, ...]:
     return _FEATURES if problem.packed_length else SIDES
 
 
+def learns_its_targets(problem: Problem) -> bool:
+    """Whether a problem's sides are the inputs and targets of its records, either way round."""
+    return {problem.stored_feature(side) for side in SIDES} == set(SIDES)
+
+
 def pack(
     samples: Iterable[Sample],
     packed_length: int,

@@ -1,29 +1,306 @@
-"""Files to batches by T2T's length filter, buckets and batch sizes, or to examples one by one."""
+"""Files to batches, read from top to bottom: ids, what changes them in training, buckets, batches.
+
+    shards -> `open_split`: the ids of a split, mapped into memory
+    batching.epochs: numbers of examples, which can be replayed from any batch on
+    `make_dataset`: slice -> change -> pad -> {"inputs", "targets"} int32
+
+`dataset` and `text_dataset` are the same batches for `fit`; `read_split` gives examples one by one.
+"""
 
 import collections
 import concurrent.futures
 import dataclasses
+import hashlib
 import itertools
+import json
+import math
 import os
+import pathlib
+import platform
+import random
+import struct
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import keras
 import numpy as np
+import psutil
 
 from t2t_repro import registry
 from t2t_repro.config import HParams
-from t2t_repro.data import augment, batching, cache, packing
+from t2t_repro.data import batching, packing, tfrecord
 from t2t_repro.data.batching import NO_LIMIT, Shape, hparams_to_batching_scheme
-from t2t_repro.data.cache import Batch, Examples
 from t2t_repro.data.packing import SIDES
 from t2t_repro.errors import UserError
+from t2t_repro.files import INCOMPLETE, writing
 from t2t_repro.problem import Problem, Split
+from t2t_repro.text import transfer
 from t2t_repro.text.encoders import EOS_ID, TextEncoder
+from t2t_repro.text.subword import SubwordTextEncoder
 
 AHEAD = 8  # batches that wait for who takes them
 _SAMPLE = 256  # batches that say how subword dropout lengthens sentences
 _BLOCK = 1024  # examples that are read at once where one after another is asked for
+_END = struct.Struct("<Q")  # the size of the JSON before it, which says what the arrays are
+_SUBWORDS, _DIRECTIONS = 2, 3  # which random stream; batching.py has the first two
+
+_PLAIN = Problem()  # of text that is no problem's
+
+Batch = dict[str, np.ndarray]
+Data = tuple[Problem, str]  # a problem, and the folder of its files
+
+
+# --- the ids of a split ---------------------------------------------------------------------------
+# They are decoded once from its TFRecords, into `ids.PROBLEM-SPLIT` beside them, or in the user's
+# cache where that folder cannot be written to. That is made anew where the size or the time of a
+# file of records differs. So a shuffle of all examples, exact counts and a start in mid-epoch are
+# cheap, and no batch needs protobuf.
+
+
+@dataclasses.dataclass(frozen=True)
+class Examples:
+    """Examples in the order of their files. R is their number, F that of their features.
+
+    Attributes:
+        names: of the features.
+        ids: int32, those of all examples and features.
+        starts: int64 (F, R), where each example's begin in `ids`.
+        lengths: int32 (F, R).
+        counts: how many examples each file has.
+    """
+
+    names: Sequence[str]
+    ids: np.ndarray
+    starts: np.ndarray
+    lengths: np.ndarray
+    counts: Sequence[int] = ()
+
+    @classmethod
+    def of(cls, lists: Mapping[str, Sequence[Sequence[int]]]) -> "Examples":
+        """Returns {feature: the ids of each example} as Examples."""
+        lengths = np.array([list(map(len, each)) for each in lists.values()], np.int32)
+        ends = np.cumsum(lengths, dtype=np.int64).reshape(lengths.shape)
+        ids = itertools.chain.from_iterable(ids for each in lists.values() for ids in each)
+        return cls(list(lists), np.fromiter(ids, np.int32), ends - lengths, lengths)
+
+    def take(self, rows: np.ndarray) -> "Examples":
+        """Returns some examples, by their numbers."""
+        return Examples(self.names, self.ids, self.starts[:, rows], self.lengths[:, rows])
+
+    def lists(self) -> dict[str, list[list[int]]]:
+        """Returns {feature: the ids of each example}."""
+        ends, ids = (self.starts + self.lengths).tolist(), self.ids
+        return {
+            name: [ids[a:b].tolist() for a, b in zip(starts.tolist(), end, strict=True)]
+            for name, starts, end in zip(self.names, self.starts, ends, strict=True)
+        }
+
+    def padded(self, most: Mapping[str, int]) -> Batch:
+        """Returns {feature: int32 (R, longest)}, padded with 0, of at most `most[side]` ids."""
+        batch: Batch = {}
+        for name, starts, lengths in zip(self.names, self.starts, self.lengths, strict=True):
+            lengths = np.minimum(lengths, most[name.partition("_")[0]])
+            places = np.arange(lengths.max(initial=0))
+            batch[name] = self.ids[np.minimum(starts[:, None] + places, len(self.ids) - 1)]
+            batch[name][places >= lengths[:, None]] = 0
+        return batch
+
+
+def open_split(problem: Problem, split: str, data_dir: str | os.PathLike) -> Examples:
+    """Returns the examples of a split, under the names of the features that the model sees.
+
+    Raises:
+        UserError: if files or the vocabulary are missing or corrupt, there is no record, one lacks
+            a feature, or an id is not in the vocabulary.
+    """
+    paths, names = tfrecord.find_shards(problem, split, data_dir), packing.features(problem)
+    stored = [problem.stored_feature(name) for name in names]
+    features, found = sorted(stored), map(os.stat, paths)
+    key = {"features": features, "files": [[each.st_size, each.st_mtime_ns] for each in found]}
+    folder = pathlib.Path(data_dir).expanduser().absolute()
+    user = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
+    user = user / "t2t_repro" / hashlib.sha256(os.fsencode(folder)).hexdigest()[:16]
+    own, users = (where / f"ids.{problem.dataset_filename()}-{split}" for where in (folder, user))
+    mapped = _map(own, key) or _map(users, key)
+    if mapped is None:
+        try:
+            mapped = _write(own, key, paths)
+        except OSError:
+            mapped = _write(users, key, paths)
+    head, words = mapped
+    lengths = words[len(words) - sum(head["counts"]) * len(features) :].reshape(-1, len(features))
+    ends = np.cumsum(lengths, dtype=np.int64).reshape(lengths.shape)
+    places = [features.index(name) for name in stored]
+    encoders = problem.feature_encoders(os.fspath(data_dir))
+    for side in SIDES:
+        size = encoders[side].vocab_size
+        largest = max(of_file[places[names.index(side)]] for of_file in head["largest"])
+        if largest >= size:
+            raise UserError(
+                f"Expected ids below {size} in the {side} of {split}, as the vocabulary has "
+                f"{', '.join(problem.vocab_files(data_dir))}. Received: id {largest}. The files "
+                "were made with another vocabulary; make them again: "
+                f"{problem.datagen_command(data_dir)} --overwrite"
+            )
+    starts, lengths = (each.T[places] for each in (ends - lengths, lengths))
+    return Examples(names, words, starts, lengths, head["counts"])
+
+
+def _map(path: pathlib.Path, key: dict[str, Any]) -> Any:
+    """Returns what a file says of itself, and its int32; None: it is of other records."""
+    try:
+        with open(path, "rb") as file:
+            file.seek(-_END.size, os.SEEK_END)
+            (size,) = _END.unpack(file.read())
+            file.seek(-_END.size - size, os.SEEK_END)
+            words = file.tell() // 4
+            head = json.loads(file.read(size))
+            if head["key"] != key:
+                return None
+            return head, np.memmap(file, np.int32, "r", shape=words).view(np.ndarray)
+    except (OSError, ValueError):
+        return None
+
+
+def _write(path: pathlib.Path, key: dict[str, Any], paths: Sequence[str]) -> Any:
+    """Writes a file of these records, and returns what `_map` does of it."""
+    features, lengths, largest = key["features"], [], []
+    mine = f"{path.name}.{platform.node()}-"  # others may write too
+    for left in path.parent.glob(f"{mine}*{INCOMPLETE}"):  # by a kill
+        if not psutil.pid_exists(int(left.name[len(mine) : -len(INCOMPLETE)])):
+            left.unlink(missing_ok=True)
+    own = path.with_name(f"{mine}{os.getpid()}")
+    with writing(own, "wb") as file:
+        for each in paths:
+            ids, length = tfrecord.arrays(each, features)
+            _check(each, features, ids, length)
+            file.write(ids.astype(np.int32).tobytes())
+            lengths.append(length)
+            of = np.repeat(np.tile(np.arange(len(features)), len(length)), length.ravel())
+            largest.append([int(ids[of == i].max(initial=0)) for i in range(len(features))])
+        counts = list(map(len, lengths))
+        if not sum(counts):
+            raise UserError(
+                f"Expected records in {paths[0]} and the like. Received: none. Make them again by "
+                "t2t-datagen --overwrite."
+            )
+        file.write(np.concatenate(lengths).tobytes())
+        head = json.dumps({"key": key, "counts": counts, "largest": largest}).encode()
+        file.write(head + _END.pack(len(head)))
+    os.replace(own, path)
+    return _map(path, key)
+
+
+def _check(path: str, features: list[str], ids: np.ndarray, lengths: np.ndarray) -> None:
+    sides = [name.rpartition("_")[0] if name.endswith(packing.KINDS) else name for name in features]
+    of_side = lengths[:, [features.index(side) for side in sides]]
+    if not lengths.all() or (lengths != of_side).any() or ids.min(initial=0) < 0:
+        raise UserError(
+            f"Expected every record of {path} to have ids from 0 on in the int64 features "
+            f"{features}, those of a packed side of one length. Received: another record. Check "
+            "--data_dir and --problem, or make the file again by t2t-datagen --overwrite."
+        )
+
+
+# --- what changes the pairs of a training ---------------------------------------------------------
+# What is drawn follows from the run's seed, the batch's number since the run began and the place of
+# the example in it. So every epoch has other pairs, and a run that goes on has the same ones.
+
+# Of a batch, its number since the run began, and the places of this reader's examples in the whole.
+Change = Callable[[Examples, int, slice], Examples]
+
+
+def changes(
+    problem: Problem, hparams: HParams, data_dir: str | os.PathLike, seed: int, longest: int
+) -> list[Change]:
+    """Returns what is done to each batch, in order.
+
+    Args:
+        problem: the problem.
+        hparams: with subword_dropout and bidirectional_steps.
+        data_dir: the folder of the vocabularies.
+        seed: of the run.
+        longest: the most ids of a side whose words are cut anew.
+
+    Raises:
+        UserError: if the problem is not made for it.
+    """
+    made: list[Change] = []
+    if not (hparams.bidirectional_steps or hparams.subword_dropout):
+        return made
+    encoders = problem.feature_encoders(os.fspath(data_dir))
+    if hparams.bidirectional_steps:
+        one, other = (encoders[side] for side in SIDES)
+        alike = one is other or transfer.pieces_of(one) == transfer.pieces_of(other)
+        if problem.packed_length or not packing.learns_its_targets(problem) or not alike:
+            raise UserError(
+                "bidirectional_steps turns single pairs of sentences round, which need one "
+                f"vocabulary for both sides, and no teacher. Received: {problem.name}. Leave it "
+                "out: --hparams=bidirectional_steps=0."
+            )
+        made.append(_both_directions(hparams.bidirectional_steps, seed))
+    if hparams.subword_dropout:
+        subwords = {n: encoders[n] for n in SIDES if isinstance(encoders[n], SubwordTextEncoder)}
+        if problem.packed_length or not subwords:
+            raise UserError(
+                "subword_dropout cuts single sentences into tensor2tensor's subwords. Received: "
+                f"{problem.name}, which is packed or has other vocabularies. Leave it out: "
+                "--hparams=subword_dropout=0."
+            )
+        made.append(_subword_dropout(hparams, subwords, seed, longest))
+    return made
+
+
+def _both_directions(until: int, seed: int) -> Change:
+    """Turns half of the pairs round, drawn anew for each batch: the target becomes the source.
+
+    Lengths decide before that which batch a pair belongs to, by its longer side.
+
+    Source: Ding et al. (2021), "Improving Neural Machine Translation by Bidirectional Training",
+    arXiv 2109.07780. There a training begins with all pairs in both directions.
+    """
+
+    def change(batch: Examples, number: int, own: slice) -> Examples:
+        if number >= until:
+            return batch
+        draw = np.random.default_rng((seed, number, _DIRECTIONS))
+        turned = draw.random(batch.lengths.shape[1] * (own.step or 1))[own] < 0.5
+        starts, lengths = (np.where(turned, a[::-1], a) for a in (batch.starts, batch.lengths))
+        return Examples(batch.names, batch.ids, starts, lengths)
+
+    return change
+
+
+def _subword_dropout(
+    hparams: HParams, encoders: dict[str, SubwordTextEncoder], seed: int, longest: int
+) -> Change:
+    """Cuts words into other subwords, by `SubwordTextEncoder.resegment`.
+
+    A side of another vocabulary stays as it is, and so does one that would become longer than
+    `longest`. Lengths decide before that which batch an example belongs to.
+    """
+    final = hparams.subword_dropout_final_steps
+    until = max(hparams.train_steps - final, 0) if final else math.inf
+
+    def change(batch: Examples, number: int, own: slice) -> Examples:
+        if number >= until:
+            return batch
+        sides, size = batch.lists(), batch.lengths.shape[1] * (own.step or 1)
+        whole = np.random.default_rng((seed, number, _SUBWORDS))
+        seeds = whole.integers(2**63, size=size)[own].tolist()
+        draws = [random.Random(each).random for each in seeds]
+        for side, encoder in encoders.items():
+            for row, (ids, draw) in enumerate(zip(sides[side], draws, strict=True)):
+                found = encoder.resegment(ids, hparams.subword_dropout, draw)
+                if len(found) <= longest:
+                    sides[side][row] = found
+        return Examples.of(sides)
+
+    return change
+
+
+# --- batches --------------------------------------------------------------------------------------
 
 
 class Batches(keras.utils.PyDataset):
@@ -144,12 +421,11 @@ def make_dataset(
         UserError: if files or the vocabulary are missing or broken, ids do not fit the vocabulary,
             or the filter leaves no example; or subword_dropout or bidirectional_steps cannot be.
     """
-    source = _Source.of_split(problem, split, hparams, data_dir, training)
-    source.check(f"the {split} split of {problem.name}")
-    tops, sizes, places = source.buckets(replicas * num_shards if training else replicas)
+    shards = replicas * num_shards if training else replicas
+    source = _Source(open_split(problem, split, data_dir), hparams, training, shards, problem)
     if not training:
-        own = batching.epoch_batches(source.kept[shard_index::num_shards], places, sizes)
-        taken = batching.spread(own, places, most)
+        own = source.one_pass(source.kept[shard_index::num_shards])
+        taken = batching.spread(own, source.places, most)
         part = f"all {len(source.kept):,} examples"
         if len(taken) < len(own):
             part = f"{sum(map(len, taken)):,} of {len(source.kept):,} examples"
@@ -159,24 +435,23 @@ def make_dataset(
 
     mine = slice(shard_index, None, num_shards)
     longest = int(source.length[source.kept].max())
-    changes = augment.changes(problem, hparams, data_dir, seed, longest)
+    made = changes(problem, hparams, data_dir, seed, longest)
 
     def batches(first: int, pad: Callable[[Batch], Batch]) -> Iterator[Batch]:
-        shuffled = hparams.batch_shuffle_size
-        endless = batching.epochs(source.kept, places, sizes, seed, shuffled, first)
-        for number, rows in enumerate(endless, first):
-            yield pad(source.batch(rows[mine], changes, number, mine))
+        of = source.kept, source.places, source.sizes, seed, hparams.batch_shuffle_size
+        for number, rows in enumerate(batching.epochs(*of, first), first):
+            yield pad(source.batch(rows[mine], made, number, mine))
 
     if not most_shapes and keras.backend.backend() == "tensorflow":
         return Batches(lambda: batches(start, dict))
-    tops = [*tops, longest]
+    tops = [*source.tops, longest]
     found: Mapping[Shape, float] = {}
     if not hparams.subword_dropout:
-        rows = [len(range(size)[mine]) for size in sizes]
-        share = np.bincount(places[source.kept], minlength=len(sizes)) / sizes
+        rows = [len(range(size)[mine]) for size in source.sizes]
+        shares = source.full / source.full.sum()
         widths = np.minimum(tops, longest).tolist()
-        shares = zip(rows, widths, (share / share.sum()).tolist(), strict=True)
-        found = {(row, width): each for row, width, each in shares if each}
+        each = zip(rows, widths, shares.tolist(), strict=True)
+        found = {(row, width): share for row, width, share in each if share}
     elif most_shapes and hparams.model == "transformer":
         # Rows and columns of zeros are nothing to its loss. In LSTM and ByteNet padding counts, and
         # of a user's own model nothing is known.
@@ -221,58 +496,58 @@ class _Source:
         length: (R,) of the longer one.
         kept: the numbers of the examples that pass the filter.
         too_short, too_long: how many do not.
+        tops: the longest length of each bucket but the last.
+        sizes: how many examples a batch of each bucket has.
+        places: (R,), the bucket of each example.
+        full: how many full batches each bucket has in an epoch, in the mean.
     """
 
     def __init__(
-        self, examples: Examples, hparams: HParams, training: bool, length_multiplier: int = 1
+        self,
+        examples: Examples,
+        hparams: HParams,
+        training: bool,
+        shards: int = 1,
+        problem: Problem = _PLAIN,
     ):
-        self._examples, self._hparams, self._multiplier = examples, hparams, length_multiplier
+        # T2T's max_length is that of the problem's examples.
+        most = problem.packed_length or hparams.max_length
+        hparams = dataclasses.replace(hparams, max_length=most)
+        self._examples = examples
         self._most = {  # ids of each side
             "inputs": hparams.max_input_seq_length or NO_LIMIT,
             "targets": hparams.max_target_seq_length or NO_LIMIT,
         }
-        self.lengths = {
-            side: np.minimum(examples.lengths[side], most) for side, most in self._most.items()
-        }
+        of = dict(zip(examples.names, examples.lengths, strict=True))
+        self.lengths = {side: np.minimum(of[side], self._most[side]) for side in SIDES}
         self.length = np.maximum(*self.lengths.values())
         drop = training or hparams.eval_drop_long_sequences
-        self._longest = (hparams.max_length or hparams.batch_size) if drop else NO_LIMIT
-        short, long = self.length < hparams.min_length, self.length > self._longest
+        longest = (hparams.max_length or hparams.batch_size) if drop else NO_LIMIT
+        short, long = self.length < hparams.min_length, self.length > longest
         self.too_short, self.too_long = int(short.sum()), int(long.sum())
         self.kept = np.flatnonzero(~(short | long))
-
-    @classmethod
-    def of_split(cls, problem: Problem, split: str, hparams: HParams, data_dir, training: bool):
-        # T2T's max_length is that of the problem's examples.
-        most = problem.packed_length or hparams.max_length
-        hparams = dataclasses.replace(hparams, max_length=most)
-        examples = cache.open_split(problem, split, data_dir)
-        return cls(examples, hparams, training, problem.batch_size_multiplier)
-
-    def check(self, name: str) -> None:
-        """Raises a UserError if the filter leaves no example."""
         if not len(self.kept):
             raise UserError(
-                f"Expected examples in {name}. Received: the length filter removes all "
-                f"{len(self.length):,}: {self.too_short:,} below min_length="
-                f"{self._hparams.min_length}, {self.too_long:,} above max_length={self._longest}. "
-                f"Their lengths run from {self.length.min()} to {self.length.max()} (the longer "
-                "side, with its end of sentence). Change these hparams."
+                f"Expected examples. Received: none of {len(self.length):,} passes the filter: "
+                f"{self.too_short:,} are below min_length={hparams.min_length}, {self.too_long:,} "
+                f"above max_length={longest}. Their longer sides have {self.length.min()} to "
+                f"{self.length.max()} ids. Change these hparams."
             )
-
-    def buckets(self, shards: int = 1) -> tuple[list[int], list[int], np.ndarray]:
-        """Returns the longest length of each bucket but the last, the batch sizes of all, and the
-        bucket of each example (R,)."""
         scheme = hparams_to_batching_scheme(
-            self._hparams, shard_multiplier=shards, length_multiplier=self._multiplier
+            hparams, shard_multiplier=shards, length_multiplier=problem.batch_size_multiplier
         )
-        places = batching.bucket_of(self.length, scheme["boundaries"])
-        return [each - 1 for each in scheme["boundaries"]], scheme["batch_sizes"], places
+        self.tops, self.sizes = [b - 1 for b in scheme["boundaries"]], scheme["batch_sizes"]
+        self.places = batching.bucket_of(self.length, scheme["boundaries"])
+        self.full = np.bincount(self.places[self.kept], minlength=len(self.sizes)) / self.sizes
+
+    def one_pass(self, order: np.ndarray) -> list[np.ndarray]:
+        """Returns the batches of examples that come in an order, each once."""
+        return batching.epoch_batches(order, self.places, self.sizes)
 
     def batch(
         self,
         rows: np.ndarray,
-        changes: Sequence[augment.Change] = (),
+        changes: Sequence[Change] = (),
         number: int = 0,
         mine: slice = slice(None),
     ) -> Batch:
@@ -301,21 +576,45 @@ def read_split(
         UserError: if files or the vocabulary are missing or broken, ids do not fit the vocabulary,
             or there are other than so many files.
     """
-    examples = cache.open_split(problem, split, data_dir)
+    examples = open_split(problem, split, data_dir)
     if shards not in (1, len(examples.counts)):
         raise UserError(
-            f"Expected shards={len(examples.counts)}, as many as the files of {problem.name}'s "
-            f"{split} split, or 1 for all of them. Received: {shards}. Change shards "
-            "(--decode_shards)."
+            f"Expected --decode_shards={len(examples.counts)}, as many as the files of {split}, or "
+            f"1. Received: {shards}."
         )
     ends = np.cumsum([0, *examples.counts])
     first, end = (ends[0], ends[-1]) if shards == 1 else ends[shard : shard + 2]
     for start in range(first, end, _BLOCK):
-        block = examples.take(np.arange(start, min(end, start + _BLOCK)))
-        columns = {name: block.lists(name) for name in block.starts}
+        columns = examples.take(np.arange(start, min(end, start + _BLOCK))).lists()
         for values in zip(*columns.values(), strict=True):
             sample = dict(zip(columns, values, strict=True))
             yield from packing.unpack(sample) if problem.packed_length else (sample,)
+
+
+def overlap(training: Data, dev: Data) -> int:
+    """Returns how many pairs of a dev stand in a training; 0 where one of them is not there.
+
+    Of a run that begins with another's weights each may be of either. Vocabularies may differ. A
+    pair without words is nobody's.
+    """
+    try:
+        (of, folder), (of_dev, dev_folder) = training, dev
+        there, here = of.feature_encoders(folder), of_dev.feature_encoders(dev_folder)
+        wanted = collections.Counter(
+            tuple(
+                (*there[side].encode(here[side].decode(sample[side][:-1])), EOS_ID)
+                for side in SIDES
+            )
+            for sample in read_split(of_dev, Split.EVAL, dev_folder)
+        )
+        del wanted[(EOS_ID,), (EOS_ID,)]
+        pairs = (
+            tuple(tuple(sample[side]) for side in SIDES)
+            for sample in read_split(of, Split.TRAIN, folder)
+        )
+        return sum(wanted.pop(pair, 0) for pair in pairs)
+    except UserError:
+        return 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -347,10 +646,8 @@ def describe(
     replicas: int = 1,
 ) -> SplitStatistics:
     """Returns how much a split holds, what the filter removes and what padding costs."""
-    source = _Source.of_split(problem, split, hparams, data_dir, training)
-    _, sizes, places = source.buckets(replicas)
-    planned = batching.epoch_batches(source.kept, places, sizes)
-    full = np.bincount(places[source.kept], minlength=len(sizes)) / sizes
+    source = _Source(open_split(problem, split, data_dir), hparams, training, replicas, problem)
+    planned = source.one_pass(source.kept)
     real = {name: int(length[source.kept].sum()) for name, length in source.lengths.items()}
     room = sum(len(b) * int(n[b].max()) for b in planned for n in source.lengths.values())
     return SplitStatistics(
@@ -360,8 +657,8 @@ def describe(
         inputs_tokens=real["inputs"],
         targets_tokens=real["targets"],
         longest=int(source.length.max()),
-        batches=float(full.sum()) if training else len(planned),
-        padding=1 - sum(real.values()) / max(room, 1),
+        batches=float(source.full.sum()) if training else len(planned),
+        padding=1 - sum(real.values()) / room,
     )
 
 
@@ -391,12 +688,11 @@ def dataset(
         start: the number of batches to leave out, for a program that goes on.
 
     Raises:
-        UserError: as `make_dataset`; or on hparams for training whose effective_batch_size nothing
-            here would make updates of.
+        UserError: as `make_dataset`.
     """
     problem = registry.get_problem(problem) if isinstance(problem, str) else problem
     training = split == Split.TRAIN if training is None else training
-    hparams, where = _for_fit(hparams, training), os.path.expanduser(data_dir)
+    hparams, where = _for_fit(hparams), os.path.expanduser(data_dir)
     made = make_dataset(problem, split, hparams, where, training=training, seed=seed, start=start)
     return made.for_keras(packing.features(problem))
 
@@ -405,13 +701,12 @@ def check_pairs(inputs: Any, targets: Any) -> None:
     """Refuses what is no text and its translations, sentence by sentence.
 
     Raises:
-        UserError: if they are of two lengths, or empty; or are one string.
+        UserError: if they are of two lengths, or empty.
     """
-    if isinstance(inputs, str) or not 0 < len(inputs) == len(targets):
+    if not 0 < len(inputs) == len(targets):
         raise UserError(
             "Expected two lists of as many sentences, one at least. Received: "
-            f"{len(inputs):,} inputs and {len(targets):,} targets, of {type(inputs).__name__} and "
-            f"{type(targets).__name__}. Pair them line by line."
+            f"{len(inputs):,} inputs and {len(targets):,} targets."
         )
 
 
@@ -427,7 +722,8 @@ def text_dataset(
 ) -> Any:
     """Returns the batches of pairs of sentences, each pair once: as `dataset`, but never endless.
 
-    The pairs stay as they are: subword_dropout and bidirectional_steps are for `dataset` alone.
+    The pairs stay as they are: subword_dropout and bidirectional_steps are for `dataset` alone, and
+    a warning says so.
 
     Args:
         inputs: the sentences.
@@ -439,38 +735,32 @@ def text_dataset(
         seed: of the orders.
 
     Raises:
-        UserError: as `check_pairs`; or if no pair is left, or the hparams ask for more than this.
+        UserError: as `check_pairs`; or if no pair is left.
     """
     check_pairs(inputs, targets)
-    hparams = _for_fit(hparams, training, "subword_dropout", "bidirectional_steps")
+    hparams = _for_fit(hparams, "subword_dropout", "bidirectional_steps")
     encoders = {"inputs": encoder, "targets": targets_encoder or encoder}
     texts = {"inputs": inputs, "targets": targets}
     ids = {side: [[*encoders[side].encode(t), EOS_ID] for t in texts[side]] for side in SIDES}
     source = _Source(Examples.of(ids), hparams, training)
-    source.check("the text")
-    tops, sizes, places = source.buckets()
     passes = itertools.count()
     # Under JAX each shape of a batch is compiled: all of a bucket's are as long as it allows.
-    pad = _padder(tops if training and keras.backend.backend() != "tensorflow" else [])
+    pad = _padder(source.tops if training and keras.backend.backend() != "tensorflow" else [])
 
     def batches() -> Iterator[Batch]:
         order = source.kept
         if training:
             order = np.random.default_rng((seed, next(passes))).permutation(order)
-        return (pad(source.batch(b)) for b in batching.epoch_batches(order, places, sizes))
+        return (pad(source.batch(rows)) for rows in source.one_pass(order))
 
-    return Batches(batches, len(batching.epoch_batches(source.kept, places, sizes))).for_keras()
+    return Batches(batches, len(source.one_pass(source.kept))).for_keras()
 
 
-def _for_fit(hparams: HParams | str, training: bool, *unread: str) -> HParams:
-    """Refuses hparams that would have no effect in `fit`, of which some are `unread`."""
+def _for_fit(hparams: HParams | str, *unread: str) -> HParams:
+    """Returns hparams, or those of a set; warns of those of which nothing makes use in `fit`."""
     hparams = registry.get_hparams(hparams) if isinstance(hparams, str) else hparams
     if not hparams.optimizer_multistep_accumulate_steps:
         unread = (*unread, "effective_batch_size")
-    if training and (names := [name for name in unread if getattr(hparams, name)]):
-        raise UserError(
-            f"Expected hparams that fit can follow. Received: {' and '.join(names)}. Set them to "
-            "0. To gather batches: optimizer=multistep_adam, optimizer_multistep_accumulate_steps. "
-            "To change pairs: write them by t2t-datagen and take t2t_repro.data.dataset."
-        )
+    if names := [name for name in unread if getattr(hparams, name)]:
+        warnings.warn(f"In fit nothing reads {' and '.join(names)}.", stacklevel=3)
     return hparams

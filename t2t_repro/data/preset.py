@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from t2t_repro import registry, schema
 from t2t_repro.config import HParams
 from t2t_repro.corpora import raw_record
-from t2t_repro.data import augment, tfrecord
+from t2t_repro.data import packing, tfrecord
 from t2t_repro.data.job import summary_path
 from t2t_repro.data.needs import size_text
 from t2t_repro.fields import parse_overrides
@@ -277,7 +277,7 @@ def for_little_text(problem: Problem, data_dir: str | os.PathLike) -> str:
         return SMALL
     usual = inspect.getattr_static(Text2TextProblem, "feature_encoders")
     is_usual = inspect.getattr_static(problem, "feature_encoders") is usual
-    one = is_usual and augment.learns_its_targets(problem) and len(names) < 2
+    one = is_usual and packing.learns_its_targets(problem) and len(names) < 2
     return BIDIRECTIONAL if one else REGULARIZED
 
 

@@ -150,7 +150,7 @@ def test_text_of_another_form_becomes_records(tmp_path, capsys, refused):
 
 def test_two_vocabularies_are_both_named(capsys):
     sizes = {"inputs": 4181, "targets": 100}
-    datagen.print_summary({"problem": "x", "vocab_size": sizes, "splits": {}, "warnings": []})
+    datagen.print_summary({"problem": "x", "vocab_size": sizes, "splits": {}})
     assert capsys.readouterr().out == "x: vocabulary of 4181 and 100\n"
 
 

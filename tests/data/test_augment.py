@@ -6,8 +6,8 @@ import dataclasses
 import numpy as np
 import pytest
 
-from t2t_repro.data import augment, pipeline
-from t2t_repro.data.cache import Examples
+from t2t_repro.data import pipeline
+from t2t_repro.data.pipeline import Examples
 from t2t_repro.errors import UserError
 from t2t_repro.problem import Problem
 from t2t_repro.text import ByteTextEncoder, SubwordTextEncoder
@@ -139,12 +139,12 @@ def test_a_few_shapes_hold_the_same_examples(tmp_path, monkeypatch, most, shapes
 
 
 def test_each_batch_has_draws_of_its_own():
-    (cut,) = augment.changes(WORDS, DROPPING, "", seed=5, longest=99)
+    (cut,) = pipeline.changes(WORDS, DROPPING, "", seed=5, longest=99)
     ids = [*ENCODER.encode("abcabc bca abc"), 1]
     batch = Examples.of({"inputs": [ids] * 7, "targets": [[2, 1]] * 7})
     made = [cut(batch, number, slice(None)) for number in (3, 3, 4)]
-    first, again, second = (each.lists("inputs") for each in made)
-    assert first == again != second and made[0].lists("targets") == batch.lists("targets")
+    first, again, second = (each.lists()["inputs"] for each in made)
+    assert first == again != second and made[0].lists()["targets"] == batch.lists()["targets"]
     assert len(set(map(tuple, first))) > 1
 
 
@@ -210,4 +210,4 @@ def test_evaluation_leaves_everything_as_it_is(data_dir, problem, hparams):
 )
 def test_what_cannot_be_changed_is_refused(problem, hparams):
     with pytest.raises(UserError, match="--hparams="):
-        augment.changes(problem, hparams, "", seed=0, longest=9)
+        pipeline.changes(problem, hparams, "", seed=0, longest=9)

@@ -6,7 +6,7 @@ import platform
 import numpy as np
 import pytest
 
-from t2t_repro.data import cache
+from t2t_repro.data import pipeline
 from t2t_repro.errors import UserError
 from tests.data.record_files import write_examples
 
@@ -22,13 +22,9 @@ def split(problem, tmp_path):
             problem.filepaths("train", tmp_path, len(files)), files, strict=True
         ):
             write_examples(path, examples)
-        return cache.open_split(problem, "train", tmp_path)
+        return pipeline.open_split(problem, "train", tmp_path)
 
     return write
-
-
-def all_of(found):
-    return {name: found.lists(name) for name in found.starts}
 
 
 def test_it_finds_every_example(problem, split, tmp_path):
@@ -38,31 +34,31 @@ def test_it_finds_every_example(problem, split, tmp_path):
     ]
     found = split(*files)
     expected = [example for file in files for example in file]
-    for name in ("inputs", "targets"):
-        assert all_of(found)[name] == [example[name] for example in expected]
-        some = found.take(np.array([30, 0]))
-        assert some.lists(name) == [expected[30][name], expected[0][name]]
-        assert found.lengths[name].tolist() == [len(example[name]) for example in expected]
+    some = found.take(np.array([30, 0]))
+    for i, name in enumerate(("inputs", "targets")):
+        assert found.lists()[name] == [example[name] for example in expected]
+        assert some.lists()[name] == [expected[30][name], expected[0][name]]
+        assert found.lengths[i].tolist() == [len(example[name]) for example in expected]
     assert found.counts == [11, 10, 10]
-    backward = cache.open_split(type(problem)(was_reversed=True), "train", tmp_path)
-    assert all_of(backward)["inputs"] == all_of(found)["targets"]
+    backward = pipeline.open_split(type(problem)(was_reversed=True), "train", tmp_path)
+    assert backward.lists()["inputs"] == found.lists()["targets"]
     assert len(list(tmp_path.glob("ids.*"))) == 1 and not list(tmp_path.glob("bytes*ids*"))
 
 
 def test_it_is_made_once_and_anew_for_other_records(problem, split, tmp_path):
     first = split([ONE])
     os.utime(tmp_path / "ids.bytes-train", (1, 1))
-    cache.open_split(problem, "train", tmp_path)
+    pipeline.open_split(problem, "train", tmp_path)
     assert (tmp_path / "ids.bytes-train").stat().st_mtime == 1
     found = split([{"inputs": [7, 1], "targets": [9, 2, 1]}])  # as many bytes, at another time
-    assert all_of(found)["inputs"] == [[7, 1]]
-    assert all_of(first)["inputs"] == [[5, 1]]  # it keeps what it has opened
+    assert found.lists()["inputs"] == [[7, 1]]
+    assert first.lists()["inputs"] == [[5, 1]]  # it keeps what it has opened
 
 
 @pytest.mark.parametrize("content", [b"", b"short", b"\0" * 40])
 def test_a_file_of_something_else_is_made_anew(split, tmp_path, content):
     (tmp_path / "ids.bytes-train").write_bytes(content)
-    assert all_of(split([ONE])) == {name: [ids] for name, ids in ONE.items()}
+    assert split([ONE]).lists() == {name: [ids] for name, ids in ONE.items()}
 
 
 def test_what_a_kill_left_is_removed(problem, split, tmp_path):
@@ -78,18 +74,18 @@ def test_where_the_folder_cannot_be_written_to_it_lies_in_the_users_cache(
 ):
     user = tmp_path / "user"
     monkeypatch.setenv("XDG_CACHE_HOME", str(user))
-    write = cache._write
+    write = pipeline._write
 
     def read_only(path, *args):
         if path.parent == tmp_path:
             raise PermissionError(13, "Read-only", str(path))
         return write(path, *args)
 
-    monkeypatch.setattr(cache, "_write", read_only)
-    assert all_of(split([ONE])) == {name: [ids] for name, ids in ONE.items()}
+    monkeypatch.setattr(pipeline, "_write", read_only)
+    assert split([ONE]).lists() == {name: [ids] for name, ids in ONE.items()}
     (path,) = user.rglob("ids.bytes-train")
     before = path.stat().st_mtime_ns
-    cache.open_split(problem, "train", tmp_path)
+    pipeline.open_split(problem, "train", tmp_path)
     assert path.stat().st_mtime_ns == before
     assert not (tmp_path / "ids.bytes-train").exists()
 

@@ -128,7 +128,7 @@ def test_files_that_are_kept_and_others_are_of_one_choice(tmp_path):
     dev.unlink()
     with pytest.raises(UserError):
         run(tmp_path, DROP)
-    assert not listed.exists() and not dev.exists()
+    assert not dev.exists()
     run(tmp_path, KEEP)
     assert records(tmp_path) == whole
     run(tmp_path, DROP, overwrite=True)
@@ -137,7 +137,7 @@ def test_files_that_are_kept_and_others_are_of_one_choice(tmp_path):
     for check, problem in ((KEEP, Pairs()), ("", Pairs()), (DROP, Clean())):
         with pytest.raises(UserError, match="--overwrite"):
             run(tmp_path, check, problem)
-        assert listed.read_bytes() == chosen and not dev.exists()
+        assert not dev.exists()
     run(tmp_path, DROP)
     assert records(tmp_path) == whole
     with pytest.raises(UserError):

@@ -1,15 +1,13 @@
-"""The vocabulary of a data directory: its size, whether it stays, and whether it fits."""
+"""The vocabulary of a data directory: its size, and whether it stays."""
 
 import json
 import random
-import re
 import tempfile
 
 import pytest
 
 from t2t_repro import problem as problems
-from t2t_repro.corpora import raw_record
-from t2t_repro.data import generate, vocabularies
+from t2t_repro.data import generate
 from t2t_repro.data.job import Job
 from t2t_repro.errors import UserError
 from t2t_repro.problem import Split
@@ -64,7 +62,6 @@ def test_a_problem_that_says_no_size_gets_what_its_text_supports(tmp_path):
     assert known["made"] == summary["vocab_size"]["inputs"] < 1500
     assert len(said) == 1 and f"{known['file']}: {known['made']:,}" in said[0]
     assert json.loads((tmp_path / "datagen.toy.json").read_text())["vocabulary"] == known
-    assert summary["warnings"] == []
     assert summary["splits"]["dev"]["bytes"]["inputs"] > 400 * 9 * 3
 
 
@@ -111,35 +108,3 @@ def test_overwrite_keeps_a_vocabulary_that_others_need(tmp_path, reason):
     run(tmp_path, overwrite=True)
     name = vocabulary(tmp_path).name
     assert contents(tmp_path)[name] == before[name]
-
-
-def messages(folder, *args, **what):
-    return [each["message"] for each in run(folder, *args, **what)[0]["warnings"]]
-
-
-def test_dev_text_of_rare_words_is_a_warning_with_the_size_to_take(tmp_path):
-    (warning,) = messages(tmp_path, vocab_size=2**15)
-    size = int(re.search(r"--vocab_size=(\d+) --overwrite", warning)[1])
-    assert size < 1500
-    (shared,) = messages(tmp_path, Sharing())  # others need it
-    assert f"--vocab_size={size} " in shared and "--data_dir" in shared
-    (tmp_path / "datagen.sharing.json").unlink()
-    vocabulary(tmp_path).with_suffix(".subwords.json").rename(tmp_path / "known")
-    (by_hand,) = messages(tmp_path, overwrite=True)  # it was not made here, as far as is known
-    assert "--" not in by_hand
-    (tmp_path / "known").rename(vocabulary(tmp_path).with_suffix(".subwords.json"))
-    assert messages(tmp_path, vocab_size=size, overwrite=True) == []
-
-
-def test_dev_text_of_another_kind_is_another_warning(tmp_path, monkeypatch):
-    other, sizes = Toy(), []
-    other.letters = {**Toy.letters, Split.EVAL: "äöüßéèê"}
-    (warning,) = messages(tmp_path, other, vocab_size=300)
-    assert "dev" in warning and "--" not in warning
-    # Text that weights repeat supports no more of one that was not made here.
-    vocabulary(tmp_path).with_suffix(".subwords.json").unlink()
-    monkeypatch.setattr(vocabularies.vocabulary_size, "supported", lambda n: sizes.append(n) or n)
-    for times in (1.0, 4.0):
-        monkeypatch.setattr(raw_record, "repeated", lambda paths, times=times: times)
-        run(tmp_path, other, overwrite=True)
-    assert sizes[0] == pytest.approx(4 * sizes[1], abs=4)

@@ -44,7 +44,7 @@ class OwnTextPrograms(Programs):
             "splits": {"train": of, "dev": of | {"examples": 7}},
             "vocab_size": {"targets": 11},
         }
-        text_of = json.dumps(summary | {"warnings": [], "vocabulary": None})
+        text_of = json.dumps(summary | {"vocabulary": None})
         (data / "datagen.text2text_tmpdir.json").write_text(text_of)
         checked = {"languages": ["en", "de"], "bad_pairs": 3}
         (data / "datagen.text2text_tmpdir.report.json").write_text(json.dumps(checked))
