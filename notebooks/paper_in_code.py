@@ -44,8 +44,7 @@ from t2t_repro.layers import (
     SinusoidalPositions,
     SymbolEmbedding,
 )
-from t2t_repro.layers.attention import CAUSAL
-from t2t_repro.layers.attention_score import ScaledDotProduct
+from t2t_repro.layers.attention import CAUSAL, ScaledDotProduct
 from t2t_repro.layers.layer import Dropout
 from t2t_repro.layers.stacks import Sublayer
 from t2t_repro.models import parameters

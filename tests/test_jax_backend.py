@@ -32,10 +32,7 @@ print("same numbers")
 OTHER_ATTENTION = """
 import jax
 import numpy as np
-from t2t_repro.layers.attention import SelfAttention
-from t2t_repro.layers.blockwise_attention import BlockwiseSelfAttention
-from t2t_repro.layers.local_attention import LocalSelfAttention
-from t2t_repro.layers.attention import CausalMask
+from t2t_repro.layers.attention import CausalMask, LocalSelfAttention, SelfAttention
 
 x = np.random.default_rng(0).standard_normal((2, 7, 10), "float32")
 segments = np.array([[1, 1, 1, 1, 2, 2, 2], [1, 1, 1, 1, 1, 0, 0]])
@@ -51,7 +48,7 @@ def squares(layer):
 
 expected = squares(plain)(x)
 # Two blocks: masked attention sees all of them.
-for layer in (BlockwiseSelfAttention(3, 3, 12, 15), LocalSelfAttention(4, True, 3, 12, 15)):
+for layer in (SelfAttention(3, 12, 15, chunk_size=3), LocalSelfAttention(4, True, 3, 12, 15)):
     layer.build((None, None, 10))
     layer.set_weights(plain.get_weights())
     for ours, theirs in zip(squares(layer)(x), expected):

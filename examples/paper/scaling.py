@@ -29,7 +29,7 @@ import keras
 import numpy as np
 
 import t2t_repro
-from t2t_repro.layers import attention_score
+from t2t_repro.layers.attention import get_score
 from t2t_repro.training import optimizers
 
 SCORES = ("dot_product", "scaled_dot_product", "additive")
@@ -43,7 +43,7 @@ def at_the_start(name, width, draws=12):
     variances, gradients = [], []
     for _ in range(draws):
         x = random.standard_normal((1, 1, 32 + 64, width), "float32")
-        score, queries, keys = attention_score.get(name), x[:, :, :32], x[:, :, 32:]
+        score, queries, keys = get_score(name), x[:, :, :32], x[:, :, 32:]
         score.build(queries.shape)
         logits = np.asarray(score(score.queries(queries), score.keys(keys)), "float64")
         p = np.exp(logits - logits.max(axis=-1, keepdims=True))

@@ -7,16 +7,14 @@ per head, D model size (hidden_size), F filter size, V vocabulary, K beam, L dec
 import importlib
 
 _WHERE = {
-    "BlockwiseCrossAttention": "blockwise_attention",
-    "BlockwiseSelfAttention": "blockwise_attention",
     "CrossAttention": "attention",
     "DecoderLayer": "blocks",
     "EncoderLayer": "blocks",
     "FeedForward": "feed_forward",
     "LayerNorm": "norms",
     "LearnedPositions": "embedding",
-    "LocalSelfAttention": "local_attention",
-    "MultiHeadAttention": "multi_head_attention",
+    "LocalSelfAttention": "attention",
+    "MultiHeadAttention": "blocks",
     "PrePostProcess": "prepostprocess",
     "RelativeSelfAttention": "attention",
     "SelfAttention": "attention",

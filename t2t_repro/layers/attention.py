@@ -1,8 +1,8 @@
 """Multi-head attention (paper, section 3.2), with the caches that step-by-step decoding needs.
 
-As T2T's layers/common_attention.py, multihead_attention: no biases, queries scaled by H^-0.5 (other
-scores are in attention_score.py). T2T's separate query, key and value kernels are one fused kernel
-here. Every attention returns (outputs, weights).
+As T2T's layers/common_attention.py, multihead_attention: no biases, queries scaled by H^-0.5. T2T's
+separate query, key and value kernels are one fused kernel here. Masks say who looks at whom, scores
+how well two match; every attention returns (outputs, weights).
 """
 
 from collections.abc import Sequence
@@ -12,14 +12,16 @@ import keras
 from keras import initializers, ops
 
 from t2t_repro.errors import UserError
-from t2t_repro.layers import attention_score, kernels
+from t2t_repro.layers import kernels
+from t2t_repro.layers.blockwise_attention import MASKED, blockwise_attention
 from t2t_repro.layers.layer import (
     FusedVariable,
     Layer,
     build_all,
     cloned,
     dropout_layer,
-    fused_kernel,
+    larger,
+    smaller,
 )
 
 # --- masks ---------------------------------------------------------------------------------------
@@ -131,15 +133,155 @@ def _of_pairs(seen):
     return seen if len(seen.shape) == 4 else seen[:, None]
 
 
+# --- scores --------------------------------------------------------------------------------------
+
+#     scaled_dot_product   q k / sqrt(H)         (paper, 3.2.1)
+#     dot_product          q k                   (Luong et al. 2015)
+#     multiplicative       q W k                 (Luong et al. 2015, "general")
+#     additive             v tanh(W q + U k)     (Bahdanau et al. 2015)
+
+
+class AttentionScore(Layer):
+    """How well a query matches a key: the logits of attention, before softmax.
+
+    Alone it is the dot product. Every head has its own matrices (H, H) and vectors (H). What a
+    score makes of the keys alone is made once, and is what caches of step-by-step decoding hold.
+
+    Args:
+        kernel_initializer: of each head's matrices.
+    """
+
+    def __init__(self, kernel_initializer="glorot_uniform", **kwargs):
+        kwargs.setdefault("name", "score")
+        super().__init__(**kwargs)
+        self.kernel_initializer = initializers.get(kernel_initializer)
+
+    def through(self, x, kernel):
+        """(B, N, T, H) times each head's matrix of `kernel` (H, N * H): (B, N, T, H)."""
+        _, heads, _, size = x.shape
+        # (H, N * H) -> (H, N, H)
+        kernel = ops.reshape(ops.cast(kernel, x.dtype), (size, heads, size))
+        return ops.einsum("bnth,hnk->bntk", x, kernel)
+
+    def queries(self, queries):
+        """Returns what the score makes of the queries alone: (B, N, T, H)."""
+        return queries
+
+    def keys(self, keys):
+        """Returns what the score makes of the keys alone: (B, N, S, H)."""
+        return keys
+
+    def score_weights(self) -> list:
+        """Returns the variables that `pairs` needs."""
+        return []
+
+    def call(self, queries, keys):
+        """Returns the logits (B, N, T, S) of what `queries` and `keys` returned."""
+        return self.pairs(queries, keys, self.score_weights())
+
+    def pairs(self, queries, keys, variables: list):
+        """Returns the logits (B, N, T, S)."""
+        return ops.matmul(queries, ops.transpose(keys, (0, 1, 3, 2)))
+
+    def gradients(self, queries, keys, variables: list, upstream):
+        """Returns the gradients of `pairs`: of queries, of keys and of each variable.
+
+        For attention in blocks, which makes the logits again when it needs them.
+
+        Args:
+            queries, keys, variables: what `pairs` received.
+            upstream: (B, N, T, S), the gradient of the logits.
+        """
+        of_queries = ops.matmul(upstream, keys)
+        return of_queries, ops.matmul(ops.transpose(upstream, (0, 1, 3, 2)), queries), []
+
+
+class DotProduct(AttentionScore):
+    """q k: T2T's, where its variables are attention_variables_3d."""
+
+
+class ScaledDotProduct(DotProduct):
+    """q k / sqrt(H): the logits have the variance of one component of queries and keys."""
+
+    def queries(self, queries):
+        return queries * queries.shape[-1] ** -0.5
+
+
+class Multiplicative(AttentionScore):
+    """q W k."""
+
+    def build(self, input_shape):
+        _, heads, _, size = input_shape
+        self.query_kernel = self.fused_kernel("query_kernel", [size], [size] * heads)
+
+    def queries(self, queries):
+        return self.through(queries, self.query_kernel)
+
+
+class Additive(AttentionScore):
+    """v tanh(W q + U k); before the product with v it holds (B, N, T, S, H)."""
+
+    def build(self, input_shape):
+        _, heads, _, size = input_shape
+        self.query_kernel = self.fused_kernel("query_kernel", [size], [size] * heads)
+        self.key_kernel = self.fused_kernel("key_kernel", [size], [size] * heads)
+        self.vector = self.fused_kernel("vector", [size], [1] * heads)  # (H, N)
+
+    def queries(self, queries):
+        return self.through(queries, self.query_kernel)
+
+    def keys(self, keys):
+        return self.through(keys, self.key_kernel)
+
+    def score_weights(self):
+        return [ops.copy(self.vector)]  # a tensor: no gradient of our own may see a variable
+
+    def pairs(self, queries, keys, variables):
+        vector = ops.cast(variables[0], queries.dtype)
+        return ops.einsum("bntsh,hn->bnts", self._hidden(queries, keys), vector)
+
+    def gradients(self, queries, keys, variables, upstream):
+        vector = ops.cast(variables[0], queries.dtype)
+        hidden = self._hidden(queries, keys)
+        of_vector = ops.einsum("bnts,bntsh->hn", upstream, hidden)
+        inner = ops.einsum("bnts,hn->bntsh", upstream, vector) * (1 - ops.square(hidden))
+        return ops.sum(inner, axis=3), ops.sum(inner, axis=2), [of_vector]
+
+    def _hidden(self, queries, keys):
+        # (B, N, T, 1, H) + (B, N, 1, S, H) -> (B, N, T, S, H)
+        return ops.tanh(queries[:, :, :, None] + keys[:, :, None])
+
+
+SCORES: dict[str, type[AttentionScore]] = {
+    "scaled_dot_product": ScaledDotProduct,
+    "dot_product": DotProduct,
+    "multiplicative": Multiplicative,
+    "additive": Additive,
+}
+
+
+def get_score(score: Any, kernel_initializer="glorot_uniform", dtype=None) -> AttentionScore:
+    """Returns a score as a layer: of its name in SCORES, or one as it is.
+
+    Args:
+        score: a name, or a score.
+        kernel_initializer, dtype: of a score that is made from its name.
+    """
+    if isinstance(score, AttentionScore):
+        return score
+    return SCORES[score](kernel_initializer, dtype=dtype)
+
+
 # --- attention -----------------------------------------------------------------------------------
 
 
-NO_WEIGHTS = (0,)
-MASKED = -1e9  # the logit of what must not be looked at; T2T adds it, which comes to the same
+NO_WEIGHTS = (0,)  # the shape of what attention returns that never has the weights of all pairs
 
 
 class Attention(Layer):
     """What self- and cross-attention share: heads, softmax, output projection.
+
+    In chunks it computes the same in little memory, and has no weights to drop or to return.
 
     Args:
         num_heads: N.
@@ -150,6 +292,10 @@ class Attention(Layer):
         kernel_initializer: of each of T2T's kernels.
         score: what makes the logits: an AttentionScore or its name. T2T's attention_variables_3d
             come with "dot_product", unscaled.
+        chunk_size: how many keys go together (hparam attention_chunk_size); 0: all.
+
+    Raises:
+        UserError: if weights are to be dropped, or positions to be relative, where there are none.
     """
 
     def __init__(
@@ -161,6 +307,7 @@ class Attention(Layer):
         dropout_broadcast_dims: Sequence[int] = (),
         kernel_initializer="glorot_uniform",
         score="scaled_dot_product",
+        chunk_size: int = 0,
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -170,9 +317,30 @@ class Attention(Layer):
         self.dropout = dropout
         self.dropout_broadcast_dims = tuple(dropout_broadcast_dims)
         self.kernel_initializer = initializers.get(kernel_initializer)
-        self.score = attention_score.get(score, cloned(self.kernel_initializer), self.dtype_policy)
+        self.score = get_score(score, cloned(self.kernel_initializer), self.dtype_policy)
+        self.chunk_size = chunk_size
+        relative = type(self).logits is not Attention.logits
+        if not self.has_weights and (dropout or relative):
+            raise UserError(
+                "Expected neither dropout nor relative positions in attention in chunks or to a "
+                f"neighbourhood. Received: dropout={dropout}, {type(self).__name__}."
+            )
         self.drop = dropout_layer(
             dropout, self.dropout_broadcast_dims, rank=4, dtype=self.dtype_policy
+        )
+
+    @property
+    def has_weights(self) -> bool:
+        """Whether there are weights of all pairs, which are returned."""
+        return not self.chunk_size
+
+    def compute_output_spec(self, x, *args, **kwargs):
+        if self.has_weights:
+            return super().compute_output_spec(x, *args, **kwargs)
+        # Not traced: loops over blocks of a length that is not known yet JAX does not take.
+        return (
+            keras.KerasTensor(x.shape, dtype=self.compute_dtype),
+            keras.KerasTensor(NO_WEIGHTS, dtype="float32"),
         )
 
     def set_widths(self, depth: int) -> None:
@@ -189,10 +357,6 @@ class Attention(Layer):
                     f"Expected {name}_channels, or the model size in its place, to be a multiple "
                     f"of num_heads. Received: {width} channels, {self.num_heads} heads."
                 )
-
-    def new_kernel(self, name: str, depth: int, *sizes: int):
-        """Returns a new (depth, sum of sizes) kernel whose parts are initialised one by one."""
-        return fused_kernel(name, self.kernel_initializer, depth, sizes, self.variable_dtype)
 
     def add_output_kernel(self, depth: int):
         """Adds the (value_channels, D) kernel that joins the heads."""
@@ -270,44 +434,14 @@ class Attention(Layer):
     def attend_sequence(self, queries, keys, values, mask: Mask, training=False):
         """`attend` from and to every position of a sequence.
 
-        A kind of attention that never has the weights of all pairs has its own, and returns an
-        empty array of the shape NO_WEIGHTS in their place.
+        Without weights of all pairs it returns an array of the shape NO_WEIGHTS in their place.
         """
-        seen = mask.whole(ops.shape(queries)[2], ops.shape(keys)[2])
-        return self.attend(queries, keys, values, seen, training)
-
-
-class WeightlessAttention(Attention):
-    """What never holds the weights of all pairs: it has none to drop, and returns none.
-
-    Args:
-        num_heads, key_channels, value_channels, kernel_initializer, score: see Attention.
-    """
-
-    def __init__(
-        self,
-        num_heads: int,
-        key_channels: int | None = None,
-        value_channels: int | None = None,
-        kernel_initializer="glorot_uniform",
-        score="scaled_dot_product",
-        **kwargs,
-    ):
-        super().__init__(
-            num_heads,
-            key_channels,
-            value_channels,
-            kernel_initializer=kernel_initializer,
-            score=score,
-            **kwargs,
-        )
-
-    def compute_output_spec(self, x, *args, **kwargs):
-        # Not traced: loops over blocks of a length that is not known yet JAX does not take.
-        return (
-            keras.KerasTensor(x.shape, dtype=self.compute_dtype),
-            keras.KerasTensor(NO_WEIGHTS, dtype="float32"),
-        )
+        if self.has_weights or kernels.PLAIN:
+            seen = mask.whole(ops.shape(queries)[2], ops.shape(keys)[2])
+            outputs, weights = self.attend(queries, keys, values, seen, training)
+            return outputs, weights if self.has_weights else ops.zeros(NO_WEIGHTS)
+        mixed = blockwise_attention(queries, keys, values, mask, self.score, self.chunk_size)
+        return self.join_heads(mixed, training), ops.zeros(NO_WEIGHTS)
 
 
 class SelfAttention(Attention):
@@ -321,6 +455,8 @@ class SelfAttention(Attention):
         dropout_broadcast_dims: axes of (B, N, T, T) along which one draw serves all.
         kernel_initializer: of each of T2T's kernels.
         score: "scaled_dot_product", "dot_product", "multiplicative" or "additive".
+        chunk_size: how many keys go together, for little memory; 0: all. In chunks there is no
+            dropout of weights, and they are not returned.
 
     Example:
 
@@ -337,7 +473,7 @@ class SelfAttention(Attention):
         depth = input_shape[-1]
         self.set_widths(depth)
         sizes = (self.key_width, self.key_width, self.value_width)
-        self.query_key_value = self.new_kernel("query_key_value", depth, *sizes)
+        self.query_key_value = self.fused_kernel("query_key_value", [depth], sizes)
         self.output_transform = self.add_output_kernel(depth)
         self.build_score()
 
@@ -418,7 +554,7 @@ class CrossAttention(Attention):
 
     Args:
         num_heads, key_channels, value_channels, dropout, dropout_broadcast_dims,
-            kernel_initializer, score: see SelfAttention.
+            kernel_initializer, score, chunk_size: see SelfAttention.
 
     Example:
 
@@ -434,9 +570,10 @@ class CrossAttention(Attention):
     def build(self, x_shape, memory_shape=None):
         depth = x_shape[-1]
         self.set_widths(depth)
-        self.query = self.new_kernel("query", depth, self.key_width)
+        self.query = self.fused_kernel("query", [depth], [self.key_width])
         rows = memory_shape[-1] if memory_shape else depth
-        self.key_value = self.new_kernel("key_value", rows, self.key_width, self.value_width)
+        sizes = (self.key_width, self.value_width)
+        self.key_value = self.fused_kernel("key_value", [rows], sizes)
         self.output_transform = self.add_output_kernel(depth)
         self.build_score()
 
@@ -529,3 +666,96 @@ class RelativeSelfAttention(SelfAttention):
         limit = self.max_relative_position
         rows = ops.clip(distance, -limit, limit) + limit
         return ops.cast(ops.take(table, rows, axis=0), keys.dtype)
+
+
+class LocalSelfAttention(SelfAttention):
+    """Positions in blocks; each looks at its own block and at some before it (paper, section 4).
+
+    As T2T's layers/common_attention.py. Masked, masked_local_attention_1d (self_attention_type
+    local_mask_right): its own block up to itself, and the block before. Not masked,
+    local_attention_1d (local_unmasked) with a filter as wide as a block, as its Transformer calls
+    it: its own block wholly and the two before. (T2T's words promise the blocks to the left and to
+    the right, but where the filter is a multiple of the block its slices begin one block early.)
+
+    T2T leaves out the dropout of weights here, and so is it here.
+
+    Args:
+        block_length: of a block; T2T's Transformer always takes 128.
+        masked: nobody looks ahead.
+        num_heads, key_channels, value_channels, kernel_initializer, score: see SelfAttention.
+
+    Example:
+
+    >>> import keras
+    >>> from t2t_repro.layers import LocalSelfAttention
+    >>> layer = LocalSelfAttention(block_length=4, masked=True, num_heads=2)
+    >>> y, no_weights = layer(keras.Input((11, 8)))
+    >>> y.shape
+    (None, 11, 8)
+    """
+
+    has_weights = False
+
+    def __init__(self, block_length: int, masked: bool, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.block_length = block_length
+        self.masked = masked
+
+    def attend_sequence(self, queries, keys, values, mask: Mask, training=False):
+        """Returns ((B, T, D), no weights).
+
+        Raises:
+            UserError: if the mask is one of pairs.
+        """
+        if mask.pairs is not None:
+            raise UserError(
+                "Expected masks of a sequence: attention to a neighbourhood never has all pairs. "
+                "Received: attention_mask. Give `mask`, bool (B, T), or take SelfAttention."
+            )
+        # Not the keys' own: of no sentences without tokens TensorFlow's reshape makes one.
+        batch, length = ops.shape(keys if mask.keys is None else mask.keys)[0], ops.shape(keys)[2]
+        size = larger(smaller(length, self.block_length), 1)
+        blocks = larger(-(-length // size), 1)  # nothing is one block, of padding
+        before = smaller(blocks - 1, 1 if self.masked else 2)  # blocks that a query sees, too
+
+        def in_blocks(x, before=0):
+            """(B, N, T, H) -> (B, N, before + blocks, size, H), with zeros around."""
+            room = [(0, 0), (0, 0), (before * size, blocks * size - length), (0, 0)]
+            shape = (ops.shape(x)[0], x.shape[1], before + blocks, size, x.shape[3])
+            return ops.reshape(ops.pad(x, room), shape)
+
+        def as_rows(x):
+            """(B, N, blocks, T, H) -> (B * blocks, N, T, H)."""
+            x = ops.transpose(x, (0, 2, 1, 3, 4))
+            return ops.reshape(x, (-1, *ops.shape(x)[2:]))
+
+        def near(x):
+            """(B, N, S, H) -> (B * blocks, N, (before + 1) * size, H), what each block sees."""
+            first = ops.arange(blocks, dtype="int32")[:, None]
+            own = first + ops.arange(before + 1, dtype="int32")
+            x = ops.take(in_blocks(x, before), own, axis=2)
+            shape = ops.shape(x)
+            return as_rows(ops.reshape(x, (*shape[:3], (before + 1) * size, shape[5])))
+
+        # Segments (B, T) as they are cut: 0, and hidden, beyond both ends.
+        of_keys = ops.ones((batch, length), "int32") if mask.keys is None else mask.keys
+        of_keys, of_queries = near(of_keys[:, None, :, None])[:, 0, :, 0], mask.queries
+        if of_queries is not None:
+            of_queries = as_rows(in_blocks(of_queries[:, None, :, None]))[:, 0, :, 0]
+        positions = ops.arange((before + 1) * size, dtype="int32")
+        kind = CausalMask if self.masked or mask.causal else Mask
+        seen = kind().at(positions[before * size :], positions, of_queries, of_keys)
+        weights = self.softmax(self.logits(as_rows(in_blocks(queries)), near(keys)), seen)
+        mixed = self.apply_weights(ops.cast(weights, values.dtype), near(values))
+        # (B * blocks, N, size, H') -> (B, N, blocks * size, H')
+        width = values.shape[3]
+        mixed = ops.reshape(mixed, (batch, blocks, self.num_heads, size, width))
+        mixed = ops.transpose(mixed, (0, 2, 1, 3, 4))
+        mixed = ops.reshape(mixed, (batch, self.num_heads, blocks * size, width))
+        return self.join_heads(mixed[:, :, :length], training), ops.zeros(NO_WEIGHTS)
+
+    def step(self, x, cache, step, mask):
+        """Decodes one position, as SelfAttention.step, which is masked in any case."""
+        positions = ops.arange(ops.shape(mask)[3], dtype="int32") // ops.shape(x)[1]
+        first = (step // self.block_length - 1) * self.block_length
+        return super().step(x, cache, step, mask & (positions >= first))

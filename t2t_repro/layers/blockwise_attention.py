@@ -6,84 +6,63 @@ of exponentials and the weighted sum of values; both sums shrink when a larger l
 gradient makes the logits again, block by block, from what each query's sum was.
 """
 
-import math
-
 from keras import ops
 
-from t2t_repro.layers import kernels
-from t2t_repro.layers.attention import (
-    MASKED,
-    NO_WEIGHTS,
-    CrossAttention,
-    Mask,
-    SelfAttention,
-    WeightlessAttention,
-)
-from t2t_repro.layers.attention_score import AttentionScore, DotProduct
+from t2t_repro.layers.layer import larger, smaller
 
 QUERY_BLOCK = 256
+MASKED = -1e9  # the logit of what must not be looked at; T2T adds it, which comes to the same
 _TINY = 1e-30
 
 
 def blockwise_attention(
-    queries,
-    keys,
-    values,
-    mask: Mask | None = None,
-    score: AttentionScore | None = None,
-    query_block: int = QUERY_BLOCK,
-    key_block: int | None = None,
+    queries, keys, values, mask, score, key_block: int, query_block: int = QUERY_BLOCK
 ):
     """Attends as Attention.attend does before its output kernel, but returns no weights.
 
-    Beside inputs and outputs it holds `query_block` times `key_block` logits a head: with the
-    default, in the order of sqrt(S). Its gradient holds as much, and a gradient for each input.
+    Beside inputs and outputs it holds `query_block` times `key_block` logits a head. Its gradient
+    holds as much, and a gradient for each input.
 
     Args:
         queries: (B, N, T, H), as the score made them.
-        keys: (B, N, S, H), as the score made them; S must be known here if `key_block` is None.
+        keys: (B, N, S, H), as the score made them.
         values: (B, N, S, H').
-        mask: who may look at whom; None: all at all.
-        score: what makes the logits; None: dot products.
-        query_block: how many queries go together.
-        key_block: how many keys; None: the square root of S, rounded up.
+        mask: an attention.Mask: who may look at whom.
+        score: an attention.AttentionScore: what makes the logits.
+        key_block: how many keys go together.
+        query_block: how many queries do.
 
     Returns:
         (B, N, T, H'), of the values' dtype. Sums are float32.
     """
-    score = score or DotProduct()
-    key_block = key_block or math.isqrt(keys.shape[2] - 1) + 1
-    blocks = _Blocks(ops.shape(queries)[2], ops.shape(keys)[2], query_block, key_block)
 
     @ops.custom_gradient
     def attend(queries, keys, values, *variables):
-        pairs = _Pairs(blocks, mask or Mask(), score, (queries, keys, list(variables)))
+        pairs = _Pairs((queries, keys, list(variables)), mask, score, query_block, key_block)
         outputs, sums = _outputs(pairs, values)
-
-        def gradient(*args, upstream=None):
-            upstream = args[0] if upstream is None else upstream
-            return _gradients(pairs, values, outputs, sums, upstream)
-
-        return outputs, gradient
+        return outputs, lambda upstream: _gradients(pairs, values, outputs, sums, upstream)
 
     variables = score.score_weights()
     return attend(*(ops.convert_to_tensor(x) for x in (queries, keys, values)), *variables)
 
 
-class _Blocks:
-    """Where blocks of queries and of keys begin; sizes may be known only when it runs."""
+class _Pairs:
+    """Blocks of queries and of keys, and their logits; sizes may be known only when it runs."""
 
-    def __init__(self, length, source, query_block: int, key_block: int):
-        self.length, self.source = length, source
-        self.query_block, self.key_block = _least(length, query_block), _least(source, key_block)
-        self.of_queries = -(-length // self.query_block)
-        self.of_keys = -(-source // self.key_block)
+    def __init__(self, inputs, mask, score, query_block: int, key_block: int):
+        self.queries, self.keys, self.variables = inputs
+        self.mask, self.score = mask, score
+        self.length, self.source = ops.shape(self.queries)[2], ops.shape(self.keys)[2]
+        self.query_block = larger(smaller(self.length, query_block), 1)
+        self.key_block = larger(smaller(self.source, key_block), 1)
+        self.of_queries = -(-self.length // self.query_block)
+        self.of_keys = -(-self.source // self.key_block)
 
-    def queries(self, number):
+    def block_of_queries(self, number):
         """Returns (start, int32 positions, float32 (T, 1): 1 where no block before had it)."""
         return self._at(number, self.query_block, self.length)
 
-    def keys(self, number):
+    def block_of_keys(self, number):
         """Returns the same of a block of keys."""
         return self._at(number, self.key_block, self.source)
 
@@ -93,29 +72,21 @@ class _Blocks:
         positions = start + ops.arange(size, dtype="int32")
         return start, positions, ops.cast(positions >= number * size, "float32")[:, None]
 
-
-class _Pairs:
-    """The logits of a block of queries and a block of keys."""
-
-    def __init__(self, blocks: _Blocks, mask: Mask, score: AttentionScore, inputs):
-        self.blocks, self.mask, self.score = blocks, mask, score
-        self.queries, self.keys, self.variables = inputs
-
     def masked(self, query_number, key_number):
         """Returns (logits float32 (B, N, t, s), bool: True where the query may look)."""
-        blocks, mask = self.blocks, self.mask
-        query_start, query_positions, _ = blocks.queries(query_number)
-        key_start, key_positions, _ = blocks.keys(key_number)
+        query_start, query_positions, _ = self.block_of_queries(query_number)
+        key_start, key_positions, _ = self.block_of_keys(key_number)
+        queries = _cut(self.queries, query_start, self.query_block)
+        keys = _cut(self.keys, key_start, self.key_block)
+        logits = self.score.pairs(queries, keys, self.variables)
         segments = (
-            None if mask.queries is None else _rows(mask.queries, query_start, blocks.query_block),
-            None if mask.keys is None else _rows(mask.keys, key_start, blocks.key_block),
+            x if x is None else ops.slice(x, (0, start), (ops.shape(x)[0], size))
+            for x, start, size in (
+                (self.mask.queries, query_start, self.query_block),
+                (self.mask.keys, key_start, self.key_block),
+            )
         )
-        seen = mask.at(query_positions, key_positions, *segments)
-        logits = self.score.pairs(
-            _cut(self.queries, query_start, blocks.query_block),
-            _cut(self.keys, key_start, blocks.key_block),
-            self.variables,
-        )
+        seen = self.mask.at(query_positions, key_positions, *segments)
         return ops.where(seen, ops.cast(logits, "float32"), MASKED), seen
 
 
@@ -126,19 +97,18 @@ def _outputs(pairs: _Pairs, values):
     The two stay apart: where nothing may be looked at, the first is too large to hold the other's
     logarithm in float32.
     """
-    blocks = pairs.blocks
     batch, heads, width = ops.shape(values)[0], values.shape[1], values.shape[3]
-    rows = (batch, heads, blocks.query_block)
+    rows = (batch, heads, pairs.query_block)
 
     def of_queries(query_number, done):
         def of_keys(key_number, state):
             largest, total, mixed = state
-            start, _, new = blocks.keys(key_number)
+            start, _, new = pairs.block_of_keys(key_number)
             logits, _ = pairs.masked(query_number, key_number)
             now = ops.maximum(largest, ops.max(logits, axis=-1, keepdims=True))
             powers = ops.exp(logits - now) * new[:, 0]
             shrink = ops.exp(largest - now)
-            of_values = ops.cast(_cut(values, start, blocks.key_block), "float32")
+            of_values = ops.cast(_cut(values, start, pairs.key_block), "float32")
             total = total * shrink + ops.sum(powers, axis=-1, keepdims=True)
             return now, total, mixed * shrink + ops.matmul(powers, of_values)
 
@@ -147,25 +117,25 @@ def _outputs(pairs: _Pairs, values):
             ops.zeros((*rows, 1), dtype="float32"),
             ops.zeros((*rows, width), dtype="float32"),
         )
-        largest, total, mixed = ops.fori_loop(0, blocks.of_keys, of_keys, state)
-        at = (0, 0, blocks.queries(query_number)[0], 0)
+        largest, total, mixed = ops.fori_loop(0, pairs.of_keys, of_keys, state)
+        at = (0, 0, pairs.block_of_queries(query_number)[0], 0)
         outputs, sums = done
         mean = mixed / ops.maximum(total, _TINY)  # of no keys at all both are 0
         outputs = ops.slice_update(outputs, at, ops.cast(mean, values.dtype))
         return outputs, ops.slice_update(sums, at, ops.concatenate([largest, total], axis=-1))
 
-    outputs = ops.zeros((batch, heads, blocks.length, width), dtype=values.dtype)
-    sums = ops.zeros((batch, heads, blocks.length, 2), dtype="float32")
-    return ops.fori_loop(0, blocks.of_queries, of_queries, (outputs, sums))
+    outputs = ops.zeros((batch, heads, pairs.length, width), dtype=values.dtype)
+    sums = ops.zeros((batch, heads, pairs.length, 2), dtype="float32")
+    return ops.fori_loop(0, pairs.of_queries, of_queries, (outputs, sums))
 
 
 def _gradients(pairs: _Pairs, values, outputs, powers, upstream):
     """Returns the gradients of queries, keys, values and the score's variables."""
-    blocks, inputs = pairs.blocks, (pairs.queries, pairs.keys, values, *pairs.variables)
+    inputs = (pairs.queries, pairs.keys, values, *pairs.variables)
 
     def of_queries(query_number, sums):
-        start, _, new = blocks.queries(query_number)
-        size = blocks.query_block
+        start, _, new = pairs.block_of_queries(query_number)
+        size = pairs.query_block
         some = _cut(pairs.queries, start, size)
         # Queries that the block before had already count nothing.
         of_outputs = ops.cast(_cut(upstream, start, size), "float32") * new
@@ -175,8 +145,8 @@ def _gradients(pairs: _Pairs, values, outputs, powers, upstream):
 
         def of_keys(key_number, sums):
             of_some, of_all_keys, of_all_values, *of_variables = sums
-            start, _, new = blocks.keys(key_number)
-            size = blocks.key_block
+            start, _, new = pairs.block_of_keys(key_number)
+            size = pairs.key_block
             logits, seen = pairs.masked(query_number, key_number)
             weights = ops.exp(logits - largest) / total * new[:, 0]
             block = ops.cast(_cut(values, start, size), "float32")
@@ -195,19 +165,12 @@ def _gradients(pairs: _Pairs, values, outputs, powers, upstream):
 
         of_all_queries, *others = sums
         state = (ops.zeros(ops.shape(some), dtype="float32"), *others)
-        of_some, *others = ops.fori_loop(0, blocks.of_keys, of_keys, state)
+        of_some, *others = ops.fori_loop(0, pairs.of_keys, of_keys, state)
         return _add(of_all_queries, start, size, of_some), *others
 
     state = tuple(ops.zeros(ops.shape(x), dtype="float32") for x in inputs)
-    sums = ops.fori_loop(0, blocks.of_queries, of_queries, state)
+    sums = ops.fori_loop(0, pairs.of_queries, of_queries, state)
     return tuple(ops.cast(total, x.dtype) for total, x in zip(sums, inputs, strict=True))
-
-
-def _least(length, size: int):
-    """Returns the smaller, 1 at least; a number where both are, as JAX wants sizes."""
-    if isinstance(length, int):
-        return max(min(length, size), 1)
-    return ops.maximum(ops.minimum(length, size), 1)
 
 
 def _cut(x, start, size):
@@ -215,73 +178,7 @@ def _cut(x, start, size):
     return ops.slice(x, (0, 0, start, 0), (ops.shape(x)[0], x.shape[1], size, x.shape[3]))
 
 
-def _rows(segments, start, size):
-    """Returns segments (B, T) from `start`: (B, size)."""
-    return ops.slice(segments, (0, start), (ops.shape(segments)[0], size))
-
-
 def _add(total, start, size, more):
     """Returns total (B, N, T, H) with `more` (B, N, size, H) added from `start`."""
     now = _cut(total, start, size) + ops.cast(more, total.dtype)
     return ops.slice_update(total, (0, 0, start, 0), now)
-
-
-class InBlocks(WeightlessAttention):
-    """Lets an Attention go through blockwise_attention; one step of decoding is as it was.
-
-    Args:
-        chunk_size: how many keys go together (hparam attention_chunk_size).
-        the others: see WeightlessAttention.
-    """
-
-    def __init__(self, chunk_size: int, *args, **kwargs):
-        super().__init__(*args, **kwargs)
-        self.chunk_size = chunk_size
-
-    def attend_sequence(self, queries, keys, values, mask, training=False):
-        """Returns ((B, T, D), no weights)."""
-        if kernels.PLAIN:
-            outputs, _ = super().attend_sequence(queries, keys, values, mask, training)
-            return outputs, ops.zeros(NO_WEIGHTS)
-        mixed = blockwise_attention(
-            queries, keys, values, mask, self.score, key_block=self.chunk_size
-        )
-        return self.join_heads(mixed, training), ops.zeros(NO_WEIGHTS)
-
-
-class BlockwiseSelfAttention(InBlocks, SelfAttention):
-    """Self-attention in blocks of keys: what SelfAttention computes, in little memory.
-
-    It never holds the weights, and has no dropout of them.
-
-    Args:
-        chunk_size: how many keys go together (hparam attention_chunk_size).
-        num_heads, key_channels, value_channels, kernel_initializer, score: see SelfAttention.
-
-    Example:
-
-    >>> import keras
-    >>> from t2t_repro.layers import BlockwiseSelfAttention
-    >>> layer = BlockwiseSelfAttention(chunk_size=4, num_heads=2)
-    >>> y, no_weights = layer(keras.Input((11, 8)), use_causal_mask=True)
-    >>> y.shape
-    (None, 11, 8)
-    """
-
-
-class BlockwiseCrossAttention(InBlocks, CrossAttention):
-    """Attention to the encoder's output in blocks of keys, as CrossAttention computes it.
-
-    Args:
-        chunk_size, num_heads, key_channels, value_channels, kernel_initializer, score: see
-            BlockwiseSelfAttention.
-
-    Example:
-
-    >>> import keras
-    >>> from t2t_repro.layers import BlockwiseCrossAttention
-    >>> layer = BlockwiseCrossAttention(chunk_size=4, num_heads=2)
-    >>> y, no_weights = layer(keras.Input((5, 8)), keras.Input((11, 8)))
-    >>> y.shape
-    (None, 5, 8)
-    """

@@ -29,10 +29,8 @@ def padded_cross_entropy(logits, labels, label_smoothing: float = 0.0, sample_we
         (sum float32 scalar, weight float32 scalar).
     """
     labels = ops.cast(labels, "int32")
-    loss = cross_entropy(ops.cast(logits, "float32"), labels, label_smoothing)
-    weights = ops.cast(labels != 0, "float32")
-    weighted = weights if sample_weight is None else weights * sample_weight
-    return ops.sum(loss * weighted), ops.sum(weights)
+    losses = cross_entropy(ops.cast(logits, "float32"), labels, label_smoothing)
+    return _over_real_tokens(losses, labels, sample_weight)
 
 
 def tied_cross_entropy(
@@ -61,8 +59,7 @@ def tied_cross_entropy(
     if compiled:
         logits = ops.matmul(x, ops.transpose(table))
         losses = fused_cross_entropy(logits, labels, label_smoothing)
-        real = ops.cast(labels != 0, "float32")
-        return ops.sum(losses * (real if weights is None else real * weights)), ops.sum(real)
+        return _over_real_tokens(losses, labels, weights)
     (real,) = ops.nonzero(labels != 0)
     x, labels = ops.take(x, real, axis=0), ops.take(labels, real)
     losses = linear_cross_entropy(x, table, labels, label_smoothing)
@@ -84,9 +81,14 @@ def divergence(first, second, labels, sample_weight=None):
         (sum float32 scalar, weight float32 scalar).
     """
     each = divergence_of_rows(ops.cast(first, "float32"), ops.cast(second, "float32"))
-    weights = ops.cast(labels != 0, "float32")
-    weighted = weights if sample_weight is None else weights * sample_weight
-    return ops.sum(each * weighted), ops.sum(weights)
+    return _over_real_tokens(each, labels, sample_weight)
+
+
+def _over_real_tokens(losses, labels, sample_weight):
+    """Returns (the sum of the weighted losses where a label is not 0, how many these are)."""
+    real = ops.cast(labels != 0, "float32")
+    weighted = real if sample_weight is None else real * sample_weight
+    return ops.sum(losses * weighted), ops.sum(real)
 
 
 def mean_over_global_batch(total, weight):
@@ -126,8 +128,8 @@ def divergence_of_rows(first, second):
         forward = ops.sum(p * difference, axis=-1)
         backward = -ops.sum(q * difference, axis=-1)
 
-        def gradient(*args, upstream=None):
-            rows = 0.5 * (args[0] if upstream is None else upstream)[..., None]
+        def gradient(upstream):
+            rows = 0.5 * upstream[..., None]
             of_first = p * (difference - forward[..., None]) + (p - q)
             of_second = (q - p) - q * (difference + backward[..., None])
             return of_first * rows, of_second * rows
@@ -174,8 +176,7 @@ def cross_entropy(logits, labels, label_smoothing: float):
         if low:
             loss = loss - low * ops.sum(logits, axis=-1)
 
-        def gradient(*args, upstream=None):
-            upstream = args[0] if upstream is None else upstream
+        def gradient(upstream):
             rows = ops.reshape(upstream, (-1,))
             flat = ops.reshape(softmax, (-1, vocab_size))
             label = ops.reshape(labels, (-1,))
@@ -208,8 +209,7 @@ def fused_cross_entropy(logits, labels, label_smoothing: float):
         if low:
             loss = loss - low * ops.sum(precise, axis=-1)
 
-        def gradient(*args, upstream=None):
-            upstream = args[0] if upstream is None else upstream
+        def gradient(upstream):
             is_label = ops.arange(vocab_size, dtype="int32") == labels[..., None]
             softmax = ops.exp(ops.cast(logits, "float32") - normalizer[..., None])
             of_logits = (softmax - ops.where(is_label, confidence, low)) * upstream[..., None]
@@ -258,8 +258,8 @@ def linear_cross_entropy(x, table, labels, label_smoothing: float):
             whole_table = kernels.sum_over_rows(ops.cast(table, "float32"))
             loss = loss - low * ops.matmul(ops.cast(x, "float32"), whole_table)
 
-        def gradient(*args, upstream=None):
-            rows = ops.cast(args[0] if upstream is None else upstream, x.dtype)[:, None]
+        def gradient(upstream):
+            rows = ops.cast(upstream, x.dtype)[:, None]
             difference, scaled_x = softmax, x * rows
             precise = difference.dtype == x.dtype
             if not precise:

@@ -11,20 +11,7 @@ from t2t_repro.layers.cross_entropy import tied_cross_entropy
 from t2t_repro.layers.layer import Dropout, FusedVariable, Layer, build_all, cloned
 
 
-class Reversible:
-    """A layer that maps ids to vectors, and in reverse vectors to logits. Mixed into a Keras layer.
-
-    Keras asks for a mask of the inputs alone, which do not say what they are: (B, D) may be one or
-    the other. The outputs do: vectors of ids have an axis more.
-    """
-
-    def _set_mask_metadata(self, inputs, outputs, previous_mask):
-        of_ids = len(outputs.shape) > len(inputs.shape)
-        of_layer: Any = super()
-        of_layer._set_mask_metadata(inputs if of_ids else None, outputs, previous_mask)
-
-
-class SymbolEmbedding(Reversible, Layer):
+class SymbolEmbedding(Layer):
     """A (V, D) table, as T2T's layers/modalities.py, symbol_bottom and symbol_top.
 
     Args:
@@ -92,6 +79,12 @@ class SymbolEmbedding(Reversible, Layer):
             return previous_mask
         return ops.not_equal(ids, 0)
 
+    def _set_mask_metadata(self, inputs, outputs, previous_mask):
+        # Keras asks for a mask of the inputs alone, which do not say what they are: (B, D) may be
+        # ids or a vector each. The outputs do: vectors of ids have an axis more.
+        of_ids = len(outputs.shape) > len(inputs.shape)
+        super()._set_mask_metadata(inputs if of_ids else None, outputs, previous_mask)
+
     def compute_output_shape(self, input_shape):
         return (*input_shape[:2], self.hidden_size)
 
@@ -121,7 +114,7 @@ class SymbolEmbedding(Reversible, Layer):
         return tied_cross_entropy(x, table, labels, label_smoothing, sample_weight, compiled)
 
 
-class TokenAndPositionEmbedding(Reversible, Layer):
+class TokenAndPositionEmbedding(SymbolEmbedding):
     """The bottom of the model: vectors of ids times sqrt(D), plus positions, then dropout.
 
     As in the paper, sections 3.4, 3.5 and 5.4.
@@ -155,21 +148,12 @@ class TokenAndPositionEmbedding(Reversible, Layer):
         mask_zero: bool = False,
         **kwargs,
     ):
-        super().__init__(**kwargs, autocast=False)
-        self.vocab_size = vocab_size
-        self.hidden_size = hidden_size
+        scale = hidden_size**0.5
+        super().__init__(vocab_size, hidden_size, scale=scale, mask_zero=mask_zero, **kwargs)
         self.pos = pos
         self.max_length = max_length
         self.dropout = dropout
-        self.mask_zero = mask_zero
         policy = self.dtype_policy
-        self.token_embedding = SymbolEmbedding(
-            *(vocab_size, hidden_size),
-            scale=hidden_size**0.5,
-            mask_zero=mask_zero,
-            dtype=policy,
-            name="token_embedding",
-        )
         initializer = initializers.GlorotUniform()
         self.position_embedding = positions(
             pos, max_length, initializer, dtype=policy, name="position_embedding"
@@ -177,7 +161,7 @@ class TokenAndPositionEmbedding(Reversible, Layer):
         self.drop = Dropout(dropout, dtype=policy, name="dropout")
 
     def build(self, input_shape=None):
-        build_all([self.token_embedding], (None, None))
+        super().build(input_shape)
         build_all([self.position_embedding, self.drop], (None, None, self.hidden_size))
 
     def call(self, ids, reverse=False, training=False):
@@ -189,16 +173,8 @@ class TokenAndPositionEmbedding(Reversible, Layer):
                 (..., V).
             training: whether dropout is on.
         """
-        if reverse:
-            return self.token_embedding(ids, reverse=True)
-        return self.drop(self.position_embedding(self.token_embedding(ids)), training=training)
-
-    def compute_mask(self, ids, previous_mask=None):
-        """Returns bool (B, T), True where the id is not 0; without ids the mask of the vectors."""
-        return self.token_embedding.compute_mask(ids, previous_mask)
-
-    def compute_output_shape(self, input_shape):
-        return (*input_shape[:2], self.hidden_size)
+        x = super().call(ids, reverse)
+        return x if reverse else self.drop(self.position_embedding(x), training=training)
 
 
 class TargetSpaceEmbedding(Layer):

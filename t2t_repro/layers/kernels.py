@@ -44,8 +44,7 @@ def product(x, kernel):
 
     @ops.custom_gradient
     def multiply(x, kernel):
-        def gradient(*args, upstream=None):
-            upstream = args[0] if upstream is None else upstream
+        def gradient(upstream):
             flat = ops.reshape(upstream, (-1, kernel.shape[1]))
             of_x = ops.matmul(flat, _transposed(kernel))
             of_kernel = ops.matmul(ops.transpose(ops.reshape(x, (-1, kernel.shape[0]))), flat)
@@ -183,8 +182,7 @@ def layer_norm(x, scale, bias, epsilon: float):
         deviation = ops.rsqrt(variance + epsilon)
         unit = centred * deviation
 
-        def gradient(*args, upstream=None):
-            upstream = args[0] if upstream is None else upstream
+        def gradient(upstream):
             of_scale, of_bias = sum_over_rows(upstream * unit), sum_over_rows(upstream)
             of_unit = upstream * scale
             along = ops.mean(of_unit * unit, axis=-1, keepdims=True)

@@ -45,6 +45,12 @@ class Layer(keras.layers.Layer):
         """
         return (*shapes, *named.values())[0]
 
+    def fused_kernel(self, name: str, rows: Sequence[int], sizes: Sequence[int]) -> "FusedVariable":
+        """Returns a new (*rows, sum of sizes), each part of it drawn by `kernel_initializer`."""
+        shape, draw = (*rows, sum(sizes)), ByParts(self.kernel_initializer, sizes)
+        parts = {"axis": len(rows), "sizes": sizes}
+        return FusedVariable(draw, shape, self.variable_dtype, name=name, **parts)
+
     def get_config(self) -> dict[str, Any]:
         own = {name: getattr(self, name) for name in _arguments(type(self))}
         return {**super().get_config(), **keras.saving.serialize_keras_object(own)}
@@ -79,10 +85,9 @@ def _arguments(cls: type) -> list[str]:
     names: list[str] = []
     for base in cls.__mro__[: cls.__mro__.index(Layer)]:
         if base.__module__.startswith("t2t_repro.") and "__init__" in vars(base):
-            parameters = [*inspect.signature(vars(base)["__init__"]).parameters.values()][1:]
-            named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-            names += [each.name for each in parameters if each.kind in named]
-            if not any(each.kind is inspect.Parameter.VAR_POSITIONAL for each in parameters):
+            taken = inspect.getfullargspec(vars(base)["__init__"])
+            names += [*taken.args[1:], *taken.kwonlyargs]
+            if not taken.varargs:
                 break
     return names
 
@@ -170,15 +175,6 @@ class FusedVariable(keras.Variable):
         return list(itertools.accumulate(self.sizes))[:-1]
 
 
-def fused_kernel(
-    name: str, initializer: initializers.Initializer, rows: int, sizes: Sequence[int], dtype: str
-) -> FusedVariable:
-    """Returns a new (rows, sum of sizes) kernel, each part of `sizes` columns drawn by itself."""
-    by_parts = ByParts(initializer, sizes)
-    shape = (rows, sum(sizes))
-    return FusedVariable(by_parts, shape, dtype, name=name, axis=1, sizes=sizes)
-
-
 # --- dropout -------------------------------------------------------------------------------------
 
 
@@ -217,3 +213,18 @@ def dropout_layer(
 def parse_dims(text: str) -> tuple[int, ...]:
     """Reads T2T's "0,1" as (0, 1); "" is no axis."""
     return tuple(int(dim) for dim in text.split(",") if dim.strip())
+
+
+# --- lengths -------------------------------------------------------------------------------------
+
+
+def smaller(one, other):
+    """Returns the smaller of two lengths; a number where both are, as JAX wants them in shapes."""
+    both = isinstance(one, int) and isinstance(other, int)
+    return min(one, other) if both else ops.minimum(one, other)
+
+
+def larger(one, other):
+    """Returns the larger of two lengths, as `smaller`."""
+    both = isinstance(one, int) and isinstance(other, int)
+    return max(one, other) if both else ops.maximum(one, other)

@@ -12,15 +12,7 @@ import keras
 from keras import initializers, ops
 
 from t2t_repro.layers.kernels import gather_beams
-from t2t_repro.layers.layer import (
-    ByParts,
-    Dropout,
-    FusedVariable,
-    Layer,
-    build_all,
-    cloned,
-    fused_kernel,
-)
+from t2t_repro.layers.layer import Dropout, Layer, build_all, cloned
 
 State = Any  # a tree of tensors (B, K, ...)
 
@@ -209,12 +201,7 @@ class BahdanauScore(LuongScore):
     def build(self, input_shape):
         super().build(input_shape)
         self.query_kernel = self._new("query_kernel", (self.units, self.units))
-        sizes = [self.units] * self.num_heads
-        by_parts = ByParts(self.kernel_initializer, sizes)
-        whole, dtype = (sum(sizes),), self.variable_dtype
-        self.attention_v = FusedVariable(
-            by_parts, whole, dtype, name="attention_v", axis=0, sizes=sizes
-        )
+        self.attention_v = self.fused_kernel("attention_v", [], [self.units] * self.num_heads)
 
     def call(self, query, keys):
         sums = ops.tanh(keys[:, None] + ops.matmul(query, self.query_kernel)[:, :, None])
@@ -259,8 +246,8 @@ class AttentionLSTM(Layer):
         build_all([self.stack], (*batch, depth + sum(sizes)))
         build_all([self.score], memory_shape)
         rows = self.score.units + memory_shape[-1]
-        initializer = self.score.kernel_initializer
-        self.kernel = fused_kernel("kernel", initializer, rows, sizes, self.variable_dtype)
+        self.kernel_initializer = self.score.kernel_initializer
+        self.kernel = self.fused_kernel("kernel", [rows], sizes)
 
     def compute_output_shape(self, input_shape, memory_shape=None):
         width = self.score.num_heads * self.attention_size

@@ -12,7 +12,7 @@ from keras import ops
 from t2t_repro.config import HParams
 from t2t_repro.layers.dilated_convolution import ConvolutionBlock, ResidualConvolutions
 from t2t_repro.layers.kernels import gather_beams
-from t2t_repro.layers.layer import build_all
+from t2t_repro.layers.layer import build_all, larger
 from t2t_repro.models.parts import Parts
 from t2t_repro.models.sequence_model import SequenceModel
 from t2t_repro.registry import register_model
@@ -117,7 +117,7 @@ class ByteNet(SequenceModel):
     def _encode(self, inputs, targets, training=False):
         """Returns (B, L, D) of int32 (B, S), with as much room as targets (any, T) need."""
         source, target = ops.shape(inputs)[1], ops.shape(targets)[1]
-        longest = _larger(source + source // 2, target)
+        longest = larger(source + source // 2, target)
         room = -(-longest // LENGTHS) * LENGTHS
         x = self.inputs_embedding(ops.pad(inputs, [(0, 0), (0, room - source)]))
         return self.encoder(x, training=training)
@@ -130,9 +130,3 @@ class ByteNet(SequenceModel):
         x = ops.concatenate([encoded, self.targets_embedding(shifted)], axis=-1)
         x = self.start(x, training=training)
         return self.decoder(x, training=training)[:, :length]
-
-
-def _larger(one, other):
-    """Returns the larger of two lengths, a number where both are: shapes must be known to JAX."""
-    both = isinstance(one, int) and isinstance(other, int)
-    return max(one, other) if both else ops.maximum(one, other)

@@ -3,17 +3,17 @@
 import keras
 
 from t2t_repro.config import HParams
-from t2t_repro.layers import attention_score
-from t2t_repro.layers.attention import CrossAttention, RelativeSelfAttention, SelfAttention
-from t2t_repro.layers.attention_score import AttentionScore
-from t2t_repro.layers.blockwise_attention import (
-    BlockwiseCrossAttention,
-    BlockwiseSelfAttention,
+from t2t_repro.layers.attention import (
+    AttentionScore,
+    CrossAttention,
+    LocalSelfAttention,
+    RelativeSelfAttention,
+    SelfAttention,
+    get_score,
 )
 from t2t_repro.layers.embedding import NoPositions, SymbolEmbedding, TargetSpaceEmbedding, positions
 from t2t_repro.layers.feed_forward import FeedForward
 from t2t_repro.layers.layer import Dropout, dropout_layer, kernel_initializer, parse_dims
-from t2t_repro.layers.local_attention import LocalSelfAttention
 from t2t_repro.layers.prepostprocess import PrePostProcess
 from t2t_repro.layers.stacks import DecoderSublayers, EncoderSublayers, Sublayer
 from t2t_repro.models import sharing
@@ -111,7 +111,7 @@ class Parts:
         name = self.hp.attention_score
         if self.hp.attention_variables_3d and name == "scaled_dot_product":
             name = "dot_product"  # T2T leaves out the scaling where its variables are so
-        return attention_score.get(name, self.initializer.clone(), self.dtype)
+        return get_score(name, self.initializer.clone(), self.dtype)
 
     def self_attention(self, in_decoder: bool) -> Sublayer:
         hp, name = self.hp, "self_attention"
@@ -125,16 +125,14 @@ class Parts:
                 masked = reach == "local_mask_right" or in_decoder
                 length = hp.attention_block_length
                 return self.attention(LocalSelfAttention, name, block_length=length, masked=masked)
-        return self.whole_attention(SelfAttention, BlockwiseSelfAttention, name)
+        return self.whole_attention(SelfAttention, name)
 
-    def whole_attention(self, plain: type, blockwise: type, name: str) -> Sublayer:
-        """Returns attention to all positions: `plain`, or in blocks where the hparams say so."""
+    def whole_attention(self, cls: type, name: str) -> Sublayer:
+        """Returns attention to all positions, in chunks where the hparams say so."""
         hp = self.hp
-        if hp.attention_chunk_size:
-            return self.attention(blockwise, name, chunk_size=hp.attention_chunk_size)
         dims = parse_dims(hp.attention_dropout_broadcast_dims)
         dropout = {"dropout": hp.attention_dropout, "dropout_broadcast_dims": dims}
-        return self.attention(plain, name, **dropout)
+        return self.attention(cls, name, **dropout, chunk_size=hp.attention_chunk_size)
 
     def ffn(self) -> Sublayer:
         hp, initializer = self.hp, self.initializer.clone()
@@ -148,6 +146,5 @@ class Parts:
 
     def decoder_layer(self, number: int) -> DecoderSublayers:
         own = self.self_attention(in_decoder=True)
-        kinds = CrossAttention, BlockwiseCrossAttention
-        cross = self.whole_attention(*kinds, "encdec_attention")
+        cross = self.whole_attention(CrossAttention, "encdec_attention")
         return DecoderSublayers(own, cross, self.ffn(), name=f"layer_{number}", dtype=self.dtype)

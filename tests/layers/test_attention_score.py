@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 
-from t2t_repro.layers import attention_score
+from t2t_repro.layers.attention import SCORES, get_score
 
 B, N, T, S, H = 2, 3, 4, 5, 6
 
@@ -17,12 +17,12 @@ def heads(length):
 
 def made(name):
     keras.utils.set_random_seed(4)
-    score = attention_score.get(name)
+    score = get_score(name)
     score.build((None, N, None, H))
     return score
 
 
-@pytest.mark.parametrize("name", attention_score.SCORES)
+@pytest.mark.parametrize("name", SCORES)
 def test_a_score_is_its_formula(name):
     score, q, k = made(name), heads(T), heads(S)
     weights = {w.name: np.asarray(w) for w in score.weights}
@@ -40,7 +40,7 @@ def test_a_score_is_its_formula(name):
         np.testing.assert_allclose(got[b, n, t, s], expected, rtol=2e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", attention_score.SCORES)
+@pytest.mark.parametrize("name", SCORES)
 def test_its_gradients_are_those_of_its_logits(name):
     import tensorflow as tf
 

@@ -17,7 +17,6 @@ from t2t_repro.layers import (
     SymbolEmbedding,
     TokenAndPositionEmbedding,
 )
-from t2t_repro.layers.blockwise_attention import BlockwiseCrossAttention, BlockwiseSelfAttention
 
 B, T, S, D, N, F = 2, 5, 7, 12, 3, 20
 DRAW = np.random.default_rng(0)
@@ -30,7 +29,7 @@ PAIRS = np.broadcast_to(REAL[:, None], (B, S, S)) & np.tri(S, dtype=bool)
 KINDS = {
     "plain": lambda: SelfAttention(N),
     "relative": lambda: RelativeSelfAttention(2, N),
-    "blockwise": lambda: BlockwiseSelfAttention(3, N),
+    "chunks": lambda: SelfAttention(N, chunk_size=3),
     "multi-head": lambda: MultiHeadAttention(N, key_dim=4),
     "encoder": lambda: EncoderLayer(N, F),
 }
@@ -89,9 +88,9 @@ def test_masks_may_be_said_in_each_way(kind):
         np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
-@pytest.mark.parametrize("make", [CrossAttention, lambda n: BlockwiseCrossAttention(3, n)])
-def test_masks_of_memory_may_be_said_in_each_way(make):
-    layer = make(N)
+@pytest.mark.parametrize("chunk_size", [0, 3])
+def test_masks_of_memory_may_be_said_in_each_way(chunk_size):
+    layer = CrossAttention(N, chunk_size=chunk_size)
     memory = keras.layers.Embedding(5, D, mask_zero=True)(IDS)
     plain = np.asarray(memory)
     expected = np.asarray(layer(X, plain, attention_mask=REAL[:, None].repeat(T, 1))[0])
@@ -172,6 +171,8 @@ def test_embeddings_mask_and_go_back():
     "call",
     [
         lambda: SelfAttention(5)(X),  # 12 channels, 5 heads
+        lambda: SelfAttention(N, dropout=0.1, chunk_size=3),
+        lambda: RelativeSelfAttention(2, N, chunk_size=3),
         lambda: EncoderLayer(N, F)(X, attention_mask=REAL),
         lambda: LocalSelfAttention(2, True, N)(MEMORY, attention_mask=PAIRS),
         lambda: TokenAndPositionEmbedding(11, D, "time"),

@@ -26,9 +26,11 @@ LAYER = {"num_heads": N, "filter_size": F, "dropout": 0.1}
 
 # Per layer: its arguments, the shapes of its inputs, its number of variables.
 CHECKED = {
-    "BlockwiseCrossAttention": ({"chunk_size": 2, "num_heads": N}, PAIR, 3),
-    "BlockwiseSelfAttention": ({"chunk_size": 2, "num_heads": N}, X, 2),
-    "CrossAttention": ({**HEADS, "key_channels": 6, "score": "additive"}, PAIR, 6),
+    "CrossAttention": (
+        {"num_heads": N, "key_channels": 6, "score": "additive", "chunk_size": 2},
+        PAIR,
+        6,
+    ),
     "DecoderLayer": (LAYER, PAIR, 15),
     "EncoderLayer": ({**LAYER, "preprocess": "none", "postprocess": "dan"}, X, 10),
     "FeedForward": ({"filter_size": F, "dropout": 0.1}, X, 4),

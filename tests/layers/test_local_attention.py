@@ -5,8 +5,7 @@ import pytest
 
 from t2t_repro import Transformer, get_hparams
 from t2t_repro.interop import tensor2tensor
-from t2t_repro.layers.attention import EVERYWHERE, Mask
-from t2t_repro.layers.local_attention import LocalSelfAttention
+from t2t_repro.layers.attention import EVERYWHERE, LocalSelfAttention, Mask
 
 KINDS = ("local_mask_right", "local_unmasked")
 
