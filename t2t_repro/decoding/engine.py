@@ -25,8 +25,8 @@ from keras import ops
 
 from t2t_repro import process
 from t2t_repro.decoding.beam_search import Rules
-from t2t_repro.decoding.pairs import Advance, LogProbs, MostAttended, Pair, align, ignore, run_pairs
-from t2t_repro.decoding.program import FEW_ROWS, static_shapes
+from t2t_repro.decoding.pairs import LogProbs, MostAttended, Pair, align, run_pairs
+from t2t_repro.decoding.program import FEW_ROWS, Advance, ignore, static_shapes
 from t2t_repro.decoding.steering import USUAL, Search, Sentences, SteeredModel
 from t2t_repro.errors import UserError
 from t2t_repro.models import copies
@@ -160,6 +160,7 @@ class ModelEngine(Engine):
         models = getattr(model, "models", [model])
         attends = all(hasattr(each, "attention_weights") for each in models)
         self.cannot = frozenset(() if attends else ("return_alignments",))
+        self._log_probs, self._most_attended = LogProbs(model), MostAttended(model)
         self._compiled: dict[tuple, Any] = {}  # by all but the penalty and the sentences
         self._compiling = threading.Lock()
 
@@ -171,14 +172,6 @@ class ModelEngine(Engine):
             digest.update(variable.path.encode())
             digest.update(np.ascontiguousarray(ops.convert_to_numpy(variable)).tobytes())
         return digest.hexdigest()
-
-    @functools.cached_property
-    def _log_probs(self) -> LogProbs:
-        return LogProbs(self.model)
-
-    @functools.cached_property
-    def _most_attended(self) -> MostAttended:
-        return MostAttended(self.model)
 
     def token_log_probs(
         self, pairs: list[Pair], batch_size: int = 0, progress: Advance = ignore

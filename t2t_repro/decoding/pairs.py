@@ -4,24 +4,19 @@ They go in batches, sorted by length; the end of a sentence counts as a token.
 Legend: B batch, N heads, S source length, T target length, V vocabulary.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from keras import ops
 
 from t2t_repro import process
-from t2t_repro.decoding.program import Program, few_row_counts
+from t2t_repro.decoding.program import Advance, Program, few_row_counts, ignore, padded
 from t2t_repro.models import copies
 from t2t_repro.text.encoders import EOS_ID
 
-Advance = Callable[[int], None]  # is told how many each finished batch had
 Pair = tuple[list[int], list[int]]  # ids of a source and of its translation
 BATCH_PAIRS, BATCH_TOKENS = 64, 2048
-
-
-def ignore(count: int) -> None:
-    """An `Advance` that tells nobody."""
 
 
 def run_pairs(
@@ -88,25 +83,6 @@ class LogProbs(Program):
         logits = ops.cast(self.model(data, training=False), "float32")
         of_target = ops.take_along_axis(logits, data["targets"][..., None], axis=-1)[..., 0]
         return of_target - ops.logsumexp(logits, axis=-1)
-
-
-def padded(
-    sentences: list[list[int]], rows: int = 0, multiple: int = 1, most: int | None = None
-) -> np.ndarray:
-    """Returns sentences of ids as rows, int32 (B, S), S at least 1, padded with 0.
-
-    Args:
-        sentences: the ids.
-        rows: how many rows to make, at least; those beyond the sentences hold an end alone.
-        multiple: S is a multiple of it, so that lengths are few.
-        most: S is never more.
-    """
-    length = -(-max(1, *map(len, sentences)) // multiple) * multiple
-    array = np.zeros((max(rows, len(sentences)), min(length, most or length)), "int32")
-    array[len(sentences) :, 0] = EOS_ID
-    for row, sentence in zip(array, sentences, strict=False):
-        row[: len(sentence)] = sentence
-    return array
 
 
 def align(program: "MostAttended", pairs: list[Pair], encoders: dict[str, Any] | None) -> list[str]:

@@ -1,4 +1,4 @@
-"""A computation with a model, compiled by whatever backend Keras runs on."""
+"""A computation with a model, compiled by whatever backend Keras runs on, and its batches."""
 
 import functools
 import threading
@@ -6,10 +6,14 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 import keras
+import numpy as np
 
 from t2t_repro.models import copies
 from t2t_repro.models.copies import DEFAULT_DEVICE
 from t2t_repro.process import available_cores
+from t2t_repro.text.encoders import EOS_ID
+
+Advance = Callable[[int], None]  # is told how many sentences each finished batch had
 
 _COMPILING = threading.Lock()  # several threads may run one program
 FEW_ROWS = 64  # a product with fewer does not make up for reading its weights
@@ -118,3 +122,26 @@ def static_shapes() -> bool:
 def few_row_counts(rows: int) -> int:
     """Returns how many rows a batch should have in which `rows` are wanted."""
     return 1 << (int(rows) - 1).bit_length() if static_shapes() else int(rows)
+
+
+def padded(
+    sentences: list[list[int]], rows: int = 0, multiple: int = 1, most: int | None = None
+) -> np.ndarray:
+    """Returns sentences of ids as rows, int32 (B, S), S at least 1, padded with 0.
+
+    Args:
+        sentences: the ids.
+        rows: how many rows to make, at least; those beyond the sentences hold an end alone.
+        multiple: S is a multiple of it, so that lengths are few.
+        most: S is never more.
+    """
+    length = -(-max(1, *map(len, sentences)) // multiple) * multiple
+    array = np.zeros((max(rows, len(sentences)), min(length, most or length)), "int32")
+    array[len(sentences) :, 0] = EOS_ID
+    for row, sentence in zip(array, sentences, strict=False):
+        row[: len(sentence)] = sentence
+    return array
+
+
+def ignore(count: int) -> None:
+    """An `Advance` that tells nobody."""

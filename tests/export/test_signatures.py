@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from t2t_repro.decoding.engine import ModelEngine
-from t2t_repro.decoding.pairs import padded
+from t2t_repro.decoding.program import padded
 from t2t_repro.decoding.score import score_pairs
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.decoding.translate import one_line
