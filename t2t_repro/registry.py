@@ -8,7 +8,6 @@ import collections
 import dataclasses
 import functools
 import importlib
-import importlib.util
 import pathlib
 import pkgutil
 import sys
@@ -25,9 +24,9 @@ _MODELS: collections.ChainMap[str, Any] = collections.ChainMap(  # or the module
     {}, {TRANSFORMER: "transformer", **dict.fromkeys(RECURRENT, "lstm"), BYTENET: "bytenet"}
 )
 _MADE_FOR: dict[str, str] = {}  # hparams set: problem
+_USR_DIRS: dict[str, str] = {}  # a user's package: its folder
 _PACKAGE = pathlib.Path(__file__).parent
 _REVERSED = "_rev"
-USR_DIR_PREFIX = "t2t_repro_usr_dir_"  # before the name of a user's package
 
 
 def register_hparams(
@@ -170,7 +169,8 @@ def load_usr_dir(path: str) -> None:
     As T2T's utils/usr_dir.py. The catalogues load first, so that a name clash is found here.
 
     Raises:
-        UserError: if there is no such folder, or it has no `__init__.py`.
+        UserError: if there is no such folder, it has no `__init__.py`, or another package that is
+            loaded has its name.
     """
     folder = pathlib.Path(path).expanduser().resolve()
     init = folder / "__init__.py"
@@ -181,19 +181,22 @@ def load_usr_dir(path: str) -> None:
         )
     _load_catalogue("hparams")
     _load_catalogue("problems")
-    module_name = USR_DIR_PREFIX + folder.name.replace(".", "_")
-    loaded = sys.modules.get(module_name)
-    if loaded is not None and loaded.__file__ == str(init):
-        return
-    _import_from(module_name, folder)
+    sys.path.insert(0, str(folder.parent))
+    try:
+        module = importlib.import_module(folder.name)
+    finally:
+        sys.path.remove(str(folder.parent))
+    if module.__file__ != str(init):
+        raise UserError(
+            f"Expected --t2t_usr_dir to have a name of its own. Received: {path!r}, and "
+            f"{module.__file__} is {folder.name} already. Rename the folder."
+        )
+    _USR_DIRS[folder.name] = str(folder)
 
 
 def usr_dir_of(cls: type) -> str:
     """Returns the folder of the user's package that a class is of; "": it is of none."""
-    name = cls.__module__.partition(".")[0]
-    if not name.startswith(USR_DIR_PREFIX):
-        return ""
-    return str(pathlib.Path(str(sys.modules[name].__file__)).parent)
+    return _USR_DIRS.get(cls.__module__.partition(".")[0], "")
 
 
 def _register(table: collections.ChainMap, kind: str, name: str, value: Any) -> Any:
@@ -218,25 +221,11 @@ def _register(table: collections.ChainMap, kind: str, name: str, value: Any) -> 
 @functools.cache
 def _load_catalogue(name: str) -> None:
     """Imports every module of t2t_repro.{hparams,problems}, once."""
-    full_name = f"t2t_repro.{name}"
-    inside, beside = _PACKAGE / name, _PACKAGE.parent / name
-    folder = inside if inside.is_dir() else beside
-    if full_name not in sys.modules:  # in a wheel, others may import it first
-        _import_from(full_name, folder)
-    for module in pkgutil.iter_modules([str(folder)]):
-        importlib.import_module(f"{full_name}.{module.name}")
-
-
-def _import_from(full_name: str, folder: pathlib.Path) -> None:
-    """Imports the package in `folder` as `full_name`; one that fails is as if never imported."""
-    spec = importlib.util.spec_from_file_location(
-        full_name, folder / "__init__.py", submodule_search_locations=[str(folder)]
-    )
-    assert spec is not None and spec.loader is not None, folder
-    package = importlib.util.module_from_spec(spec)
-    sys.modules[full_name] = package
+    places = sys.modules[str(__package__)].__path__
+    places.append(str(_PACKAGE.parent))  # of a checkout
     try:
-        spec.loader.exec_module(package)
-    except BaseException:
-        del sys.modules[full_name]
-        raise
+        catalogue = importlib.import_module(f"{__package__}.{name}")
+    finally:
+        places.pop()
+    for module in pkgutil.iter_modules(catalogue.__path__):
+        importlib.import_module(f"{catalogue.__name__}.{module.name}")

@@ -199,11 +199,14 @@ def browser(tmp_path_factory):
         yield browser
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def own_names():
-    """The sets, problems and models that a test registers are gone behind it."""
+    """What a test registers is gone behind it, and the packages of --t2t_usr_dir are, too."""
     yield
-    for table in (registry._HPARAMS, registry._PROBLEMS, registry._MODELS):
+    for name in list(sys.modules):
+        if name.partition(".")[0] in registry._USR_DIRS:
+            del sys.modules[name]
+    for table in (registry._HPARAMS, registry._PROBLEMS, registry._MODELS, registry._USR_DIRS):
         table.clear()
 
 

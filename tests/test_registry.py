@@ -21,9 +21,6 @@ class {camel}Problem(Text2TextProblem):
 """
 
 
-pytestmark = pytest.mark.usefixtures("own_names")
-
-
 def test_snake_case():
     assert registry.snake_case("TranslateEndeWmt32k") == "translate_ende_wmt32k"
     assert registry.snake_case("Text2textTmpdir") == "text2text_tmpdir"
@@ -68,6 +65,10 @@ def test_usr_dir_is_a_package(tmp_path):
     for _ in range(2):  # it is not half loaded
         with pytest.raises(KeyError):
             registry.load_usr_dir(tmp_path)
+    (tmp_path / "json").mkdir()  # whose name another has
+    (tmp_path / "json" / "__init__.py").touch()
+    with pytest.raises(UserError, match="json"):
+        registry.load_usr_dir(tmp_path / "json")
 
 
 def test_a_name_of_ours_is_the_users_and_one_of_his_is_no_others(tmp_path, capsys):

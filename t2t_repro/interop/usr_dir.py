@@ -5,9 +5,7 @@ find what is in t2t_modules.py. An installed tensor2tensor is never shadowed.
 """
 
 import contextlib
-import importlib
 import importlib.machinery
-import pathlib
 import sys
 import types
 from collections.abc import Callable, Iterator
@@ -35,25 +33,21 @@ def load(path: str, warn: Callable[[str], None] | None = None) -> None:
         UserError: if it is no package; if it uses a name of tensor2tensor's that is not here:
             which, and what to write instead.
     """
-    warn = warn or _say
-    folder = pathlib.Path(path).expanduser().resolve()
-    with _imports(folder, warn):
+    with _imports(warn or _say):
         registry.load_usr_dir(path)
 
 
 @contextlib.contextmanager
-def _imports(folder: pathlib.Path, warn: Callable[[str], None]) -> Iterator[None]:
-    """Finds tensor2tensor's modules, and the package under its own name, inside the block."""
-    own, shim = _OwnName(folder.name), _Shim(t2t_modules.contents(warn))
-    sys.meta_path.insert(0, own)  # first, as T2T puts the folder above first on sys.path
+def _imports(warn: Callable[[str], None]) -> Iterator[None]:
+    """Finds tensor2tensor's modules inside the block."""
+    shim = _Shim(t2t_modules.contents(warn))
     sys.meta_path.append(shim)  # last: an installed tensor2tensor is found before
     try:
         yield
     finally:
-        sys.meta_path.remove(own)
         sys.meta_path.remove(shim)
         for name, module in list(sys.modules.items()):
-            if isinstance(module, _Module) or (own.serves(name) and name in own.served):
+            if isinstance(module, _Module):
                 del sys.modules[name]
 
 
@@ -120,33 +114,6 @@ class _Module(types.ModuleType):
 
     def __getattr__(self, name: str) -> Any:
         return self._shim.attribute(self.__name__, name)
-
-
-class _OwnName:
-    """Finds the package that is being loaded under the name of its folder, as under T2T."""
-
-    def __init__(self, name: str):
-        self.name = name
-        self.served: set[str] = set()
-        self.specs: dict[str, Any] = {}
-
-    def serves(self, name: str) -> bool:
-        return name == self.name or name.startswith(f"{self.name}.")
-
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        if not self.serves(name):
-            return None
-        self.served.add(name)
-        return importlib.machinery.ModuleSpec(name, self)  # type: ignore[arg-type]
-
-    def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
-        module = importlib.import_module(registry.USR_DIR_PREFIX + spec.name)
-        self.specs[module.__name__] = module.__spec__
-        return module
-
-    def exec_module(self, module: types.ModuleType) -> None:
-        # The import system has put the other name's there.
-        module.__spec__ = self.specs[module.__name__]
 
 
 def _say(text: str) -> None:

@@ -77,7 +77,7 @@ def test_folders_that_are_no_export(name, tmp_path, capsys):
     assert "--model" in error and (name is None or str(tmp_path / name) in error)
 
 
-def test_a_ctranslate2_model_of_a_problem_of_ones_own(tmp_path, capsys, own_names):
+def test_a_ctranslate2_model_of_a_problem_of_ones_own(tmp_path, capsys):
     (tmp_path / "model.bin").touch()
     recorded("ctranslate2", problem="of_the_server").write(tmp_path)
     (tmp_path / "mine").mkdir()

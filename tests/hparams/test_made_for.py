@@ -32,7 +32,7 @@ def test_sets_that_share_embeddings_have_problems_of_one_vocabulary(name):
     assert whole_tags == (not hparams.shared_embedding_and_softmax_weights)
 
 
-def test_a_set_of_the_users_says_it_too(own_names):
+def test_a_set_of_the_users_says_it_too():
     @registry.register_hparams(name="made_for_it", problem="wsj_parsing")
     def made():
         return registry.get_hparams("transformer_tiny")

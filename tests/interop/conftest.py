@@ -4,25 +4,12 @@ import sys
 
 import pytest
 
-from t2t_repro import registry
 from t2t_repro.interop import usr_dir
 
 
 @pytest.fixture
-def restored(own_names):
-    """The modules are as they were after each test."""
-    modules = set(sys.modules)
-    yield
-    assert not [f for f in sys.meta_path if type(f).__module__ == usr_dir.__name__]
-    assert not [name for name in sys.modules if name.partition(".")[0] == "tensor2tensor"]
-    for name in set(sys.modules) - modules:
-        if name.startswith(registry.USR_DIR_PREFIX):
-            del sys.modules[name]
-
-
-@pytest.fixture
-def load(tmp_path, restored):
-    """Writes a package and loads it; returns the warnings."""
+def load(tmp_path):
+    """Writes a package and loads it; returns the warnings. What was found meanwhile is gone."""
 
     def load(init, name="mine", **modules):
         folder = tmp_path / name
@@ -34,4 +21,6 @@ def load(tmp_path, restored):
         usr_dir.load(str(folder), said.append)
         return said
 
-    return load
+    yield load
+    assert not [f for f in sys.meta_path if type(f).__module__ == usr_dir.__name__]
+    assert not [name for name in sys.modules if name.partition(".")[0] == "tensor2tensor"]

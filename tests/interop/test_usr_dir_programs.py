@@ -78,7 +78,7 @@ def test_datagen_trainer_and_decoder(package, tmp_path):
 
 
 @pytest.mark.parametrize("program", [checkpoint, compare, datagen, exporter, trainer, visualize])
-def test_each_program_loads_it(program, package, restored, capsys):
+def test_each_program_loads_it(program, package, capsys):
     """What else is wrong with the flags is found only after the package is loaded."""
     flags = [f"--t2t_usr_dir={package}", *(["--problem=shim_tiny"] if program is trainer else [])]
     with pytest.raises(SystemExit) as left:
