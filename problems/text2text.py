@@ -40,11 +40,6 @@ class Text2textTmpdir(Text2TextProblem):
         names = (*self.TRAIN_FILES, *self.EVAL_FILES)
         return [RawFile(name) for name in names if raw.find(tmp_dir, name) is None]
 
-    def check_raw_files(self, options: dict[str, Any]) -> None:
-        request, _ = RawText.of(options)
-        if request:
-            request.corpora()
-
     def prepare_raw_files(self, tmp_dir: str, options: dict[str, Any]) -> None:
         request, rest = RawText.of(options)
         super().prepare_raw_files(tmp_dir, rest)

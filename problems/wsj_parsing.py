@@ -90,10 +90,6 @@ class _TreesProblem(Text2TextProblem):
                 words = (" ".join(tree.words()) for tree in trees)
                 treebank.write(path.with_suffix(".words"), words)
 
-    def check_raw_files(self, options: dict[str, Any]) -> None:
-        if folder := options.get("treebank_dir"):
-            treebank.split(treebank.files(folder), options.get("treebank_split"))
-
     def missing_files(self, tmp_dir: str) -> list[RawFile]:
         names = [self.TREES_FILES[entry["split"]] for entry in self.dataset_splits]
         return [RawFile(name) for name in names if raw.find(tmp_dir, name) is None]

@@ -6,6 +6,7 @@ What there is to know of a setting stands at its field: type, bounds or choices,
 """
 
 import dataclasses
+import itertools
 import json
 import re
 from collections.abc import Callable, Iterable
@@ -77,11 +78,9 @@ SCHEMES: dict[str, tuple[str, ...]] = {  # of learning_rate_decay_scheme
     "cyclelinear10x": (),
     "sqrt": (),
 }
-_OF_SCHEDULES = {
-    name
-    for names in (*FACTORS.values(), *SCHEMES.values())
-    for name in names
-    if name.startswith("learning_rate")
+_OF_SCHEDULES = {*itertools.chain(*FACTORS.values(), *SCHEMES.values())} - {
+    "hidden_size",
+    "train_steps",
 }
 INITIALIZERS = ("uniform_unit_scaling", "normal_unit_scaling", "uniform", "orthogonal", "xavier")
 _NORMS = ("layer", "group", "batch", "noam", "l2", "none")
@@ -91,17 +90,6 @@ def snake_case(name: str) -> str:
     """Returns "TranslateEndeWmt32k" as "translate_ende_wmt32k" (T2T's camelcase_to_snakecase)."""
     name = re.sub("(.)([A-Z][a-z0-9]+)", r"\1_\2", name)
     return re.sub("([a-z0-9])([A-Z])", r"\1_\2", name).lower()
-
-
-def unread_by(model: str, name: str) -> str:
-    """Returns why a model does not read the hparam `name`; "": it does.
-
-    Of a model that this package does not have nothing is known.
-    """
-    readers = _READ_BY.get(name, MODELS)
-    if model in readers or model not in MODELS:
-        return ""
-    return f"model={model} does not read it, only {', '.join(readers)}."
 
 
 def _sequence(letters: str) -> fields.Rule:
@@ -399,8 +387,9 @@ class HParams:
         prefix = OPTIMIZERS.get(snake_case(self.optimizer), "")
         found = {}
         for name in names:
-            if why := unread_by(self.model, name):
-                found[name] = why
+            readers = _READ_BY.get(name, MODELS)
+            if self.model in MODELS and self.model not in readers:  # of others nothing is known
+                found[name] = f"model={self.model} does not read it, only {', '.join(readers)}."
             elif name in _OF_SCHEDULES - by_schedule:
                 of = f"learning_rate_schedule={self.learning_rate_schedule}"
                 found[name] = f"{of} reads {', '.join(sorted(by_schedule))}."

@@ -19,9 +19,6 @@ from t2t_repro.errors import UserError
 Rule = Callable[[str, Any], None]
 
 
-_SHOWN = 60  # characters of a value that was received
-
-
 class AppliesIf(NamedTuple):
     """When a field is read.
 
@@ -34,19 +31,12 @@ class AppliesIf(NamedTuple):
     otherwise: str
 
 
-def shown(value: Any) -> str:
-    """Returns a value as a message shows it: of a long one the beginning, and how long it is."""
-    text = repr(value)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}... ({len(text)} characters)"
-
-
 def rule(holds: Callable[[Any], object], expected: str) -> Rule:
     """Returns the rule that `holds` of a value, `expected` in words with {name} for the field's."""
 
     def check(name: str, value: Any) -> None:
         if not holds(value):
-            received = f"{name}={shown(value)}"
-            raise UserError(f"Expected {expected.format(name=name)}. Received: {received}.")
+            raise UserError(f"Expected {expected.format(name=name)}. Received: {name}={value!r}.")
 
     return check
 
@@ -149,7 +139,7 @@ def _parse(kind: type, name: str, text: str, kind_of_name: str) -> Any:
         return value
     except (KeyError, ValueError, OverflowError) as error:
         raise UserError(
-            f"Expected {kind_of_name} {name} to be {kind.__name__}. Received: {shown(text)}."
+            f"Expected {kind_of_name} {name} to be {kind.__name__}. Received: {text!r}."
         ) from error
 
 

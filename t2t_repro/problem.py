@@ -132,13 +132,6 @@ class Problem:
         if options:
             raise self._unread(*options)
 
-    def check_raw_files(self, options: dict[str, Any]) -> None:
-        """Refuses flags for `prepare_raw_files` that name what is not there, before any work.
-
-        Raises:
-            UserError: as `prepare_raw_files`, as far as that is known without reading much.
-        """
-
     def prepare_vocabulary(
         self, data_dir: str, tmp_dir: str, track: Track = untracked, count: Count = count_tokens
     ) -> None:

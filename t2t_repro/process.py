@@ -264,18 +264,6 @@ def _runnable() -> int:
     return os.cpu_count() or 1
 
 
-def peak_memory() -> int:
-    """Returns the most bytes that this process has had at once."""
-    status = pathlib.Path("/proc/self/status")
-    if status.is_file():
-        # Linux; there getrusage's number begins at that of the process that started this one.
-        line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
-        return 1024 * int(line.split()[1])
-    import resource
-
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # in bytes under macOS
-
-
 def total_memory() -> int:
     """Returns the bytes that there are: the less of the machine's and its cgroup's."""
     import psutil
@@ -284,19 +272,6 @@ def total_memory() -> int:
     with contextlib.suppress(OSError, ValueError):  # no such cgroup, or "max"
         total = min(total, int((_CGROUP / "memory.max").read_text()))
     return total
-
-
-def free_memory() -> int:
-    """Returns the bytes that a process may take: the less of the machine's and its cgroup's."""
-    import psutil
-
-    free = psutil.virtual_memory().available
-    with contextlib.suppress(OSError, ValueError):  # no such cgroup, or "max"
-        most, used = (int((_CGROUP / f"memory.{n}").read_text()) for n in ("max", "current"))
-        stat = dict(line.split() for line in (_CGROUP / "memory.stat").read_text().splitlines())
-        # Pages of files that nobody has read of late: dropped before memory is refused.
-        free = min(free, most - used + int(stat["inactive_file"]))
-    return free
 
 
 @contextlib.contextmanager

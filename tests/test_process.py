@@ -148,12 +148,9 @@ def test_the_quota_of_a_container_counts(tmp_path, monkeypatch, quota, expected,
 
 
 def test_memory_is_in_bytes(tmp_path, monkeypatch):
-    assert 5e6 < process.peak_memory() < 100e9
-    assert 10e6 < process.free_memory() <= process.total_memory() < 1e14
+    assert 10e6 < process.total_memory() < 1e14
     monkeypatch.setattr(process, "_CGROUP", tmp_path)
     (tmp_path / "memory.max").write_text("70000\n")
-    (tmp_path / "memory.current").write_text("30001\n")
-    (tmp_path / "memory.stat").write_text("anon 5\nactive_file 7\ninactive_file 2001\n")
-    assert (process.total_memory(), process.free_memory()) == (70000, 42000)
+    assert process.total_memory() == 70000
     (tmp_path / "memory.max").write_text("max\n")
-    assert process.free_memory() > 1e6
+    assert process.total_memory() > 1e6

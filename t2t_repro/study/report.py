@@ -8,7 +8,6 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from t2t_repro.config import unread_by
 from t2t_repro.files import write_csv, write_text_atomic
 from t2t_repro.study import verdict
 from t2t_repro.study.results import (
@@ -136,9 +135,9 @@ def _differing_table(study: Study) -> Table:
     rows = []
     for field in dataclasses.fields(settings[0]):
         values = [
-            "not read" if unread_by(hp.model, field.name) else str(getattr(hp, field.name))
+            "not read" if hp.unread([field.name]) else str(getattr(hp, field.name))
             for hp in settings
         ]
-        if len(set(values)) > 1 and not all(hp.unread([field.name]) for hp in settings):
+        if len(set(values)) > 1:
             rows.append((field.name, *values))
     return Table("differing", "What differs", " | ".join(["hparam", *study.names]), rows)

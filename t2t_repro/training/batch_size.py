@@ -6,9 +6,12 @@ A process that runs out of memory is often killed, not told: each size has a pro
 import dataclasses
 import math
 import os
+import resource
+import sys
 from collections.abc import Callable
 
 import numpy as np
+import psutil
 
 from t2t_repro import process, registry
 from t2t_repro.config import HParams
@@ -30,7 +33,7 @@ def find(request: TrainRequest) -> int:
     Raises:
         UserError: if not even one token fits, or a trial ends for another reason.
     """
-    room = _SHARE * process.free_memory()
+    room = _SHARE * min(psutil.virtual_memory().available, process.total_memory())
     hparams = request.config.hparams
     if hparams.effective_batch_size:  # however many are gathered, their sums take the same room
         gathers = "optimizer=multistep_adam,optimizer_multistep_accumulate_steps=2"
@@ -67,7 +70,8 @@ def _peak(config: RunConfig, load_user_code: Callable[[], None] | None) -> int:
     step = distribution.step_function(trainer.build_model(config, problem))
     for batch in 2 * largest_batches(hparams, longest, *rows):
         step(batch)
-    return process.peak_memory()
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else 1024 * peak
 
 
 def largest_batches(

@@ -38,7 +38,7 @@ def test_a_size_that_does_not_fit_is_halved(request_of_1000, monkeypatch, capsys
 
     fits = 250
     monkeypatch.setattr(batch_size.process, "call", call)
-    monkeypatch.setattr(batch_size.process, "free_memory", lambda: 569 * MB)
+    monkeypatch.setattr(batch_size.process, "total_memory", lambda: 569 * MB)
     assert batch_size.find(request_of_1000) == 250 and tried == [1000, 500, 250]
     assert capsys.readouterr().out.endswith("--hparams=batch_size=250\n")
     fits = 0
