@@ -4,24 +4,22 @@
         ended = warm.run("tests.jobs:work", ["out"], Faults(folder="out", at=[7], how="full"))
 
 `Ended.operations` of a run without faults says how many there are to fail. Counted are, in the
-forked process and, each by itself, in those that it starts: open for writing, write, truncate,
-fsync, replace, rename, link, mkdir, unlink, rmdir. A write counts where Python's buffers hand it to
-the system, and leaves the first half of its bytes when it fails; as the system does, it tells of
-that at the next write. What TensorFlow and other libraries write in C++ is not seen; there `limit`,
-the most bytes of a file, is a full disk.
+forked process and, each by itself, in those that it starts, what Python tells its audit hooks: open
+for writing, rename, link, mkdir, remove, rmdir. A write fails by `limit`, the most bytes of a file:
+the system itself writes what fits, and then refuses the rest or ends the process; it does so to
+what TensorFlow and other libraries write, too.
 """
 
-import contextlib
 import dataclasses
 import errno
+import fcntl
 import hashlib
 import importlib
-import io
 import json
 import os
 import pathlib
 import resource
-import shutil
+import signal
 import subprocess
 import sys
 import traceback
@@ -29,9 +27,10 @@ from collections.abc import Sequence
 
 ROOT = pathlib.Path(__file__).parents[1]
 ERRORS = {"full": errno.ENOSPC, "broken": errno.EIO}
-KILLED = 77  # the exit code of a process that ended at an operation
+KILLED = (77, -signal.SIGXFSZ)  # the exit codes of a process that ended at an operation
+_EVENTS = ("os.rename", "os.link", "os.mkdir", "os.remove", "os.rmdir")
 _VARIABLE = "FAULTY_FILES"
-_OPEN, _READLINK = io.open, os.readlink
+_LOG_BYTES = 2**20
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,7 +42,7 @@ class Faults:
         at: their numbers, from 1; of each process that is started, by its own count.
         how: "full" and "broken" raise, "exit" ends the process.
         once: a folder for marks, so that each command fails once at each number; "": always.
-        limit: the most bytes of a file, which the system itself refuses to exceed; 0: any.
+        limit: the most bytes of a file; 0: any.
     """
 
     folder: str
@@ -63,37 +62,23 @@ class Ended:
 
 
 class Counter:
-    """Counts operations in place of Python's own functions, and lets some fail."""
+    """An audit hook that counts operations, and lets some fail."""
 
     def __init__(self, faults: Faults):
         self.count, self._faults = 0, faults
         self._folder = os.path.realpath(faults.folder)
 
-    def install(self) -> None:
-        """Puts itself in the place of what opens, renames and removes files."""
-        io.open = importlib.import_module("builtins").open = self._open
-        for name in ("replace", "rename", "link", "mkdir", "unlink", "remove", "rmdir", "truncate"):
-            setattr(os, name, self._counting(getattr(os, name)))
-        os.fsync = self._counting(os.fsync)
-        shutil._USE_CP_SENDFILE = False  # which copies past Python's files
-
-    def operation(self) -> None:
-        """Counts one, and raises or ends the process if it is to fail."""
-        if self.counts_to_fail():
-            self.fail()
-
-    def counts_to_fail(self) -> bool:
-        """Counts one; returns whether it is to fail."""
+    def __call__(self, event: str, args: tuple) -> None:
+        writes = event == "open" and args[2] & (os.O_WRONLY | os.O_RDWR)
+        paths = args[: 1 + (event in ("os.rename", "os.link"))]
+        if not (writes or event in _EVENTS) or not any(self._covers(p, args[-1]) for p in paths):
+            return
         self.count += 1
-        return self.count in self._faults.at and self._is_first()
-
-    def fail(self, *, later: bool = False) -> None:
-        """Raises or ends the process; what only raises may do so later."""
-        if self._faults.how == "exit":
-            os._exit(KILLED)
-        if not later:
+        if self.count in self._faults.at and self._is_first():
+            if self._faults.how == "exit":
+                os._exit(KILLED[0])
             number = ERRORS[self._faults.how]
-            raise OSError(number, os.strerror(number))
+            raise OSError(number, os.strerror(number), paths[0])
 
     def _is_first(self) -> bool:
         if not self._faults.once:
@@ -105,70 +90,14 @@ class Counter:
             return False
         return True
 
-    def _counting(self, function):
-        def call(path, *args, **more):
-            others = [each for each in args if isinstance(each, str | os.PathLike)]
-            if self._covers(path, more.get("dir_fd")) or any(map(self._covers, others)):
-                with _named(path):
-                    self.operation()
-            return function(path, *args, **more)
-
-        return call
-
-    def _covers(self, path, folder=None) -> bool:
+    def _covers(self, path, folder) -> bool:
         if isinstance(path, int):
-            path = _READLINK(f"/proc/self/fd/{path}")
-        elif folder is not None:
-            path = os.path.join(_READLINK(f"/proc/self/fd/{folder}"), os.fsdecode(path))
-        path = os.path.abspath(os.fsdecode(path))
+            return False
+        path = os.fsdecode(path)
+        if not os.path.isabs(path) and folder > 0:  # the descriptor of a folder; -1: of none
+            path = os.path.join(os.readlink(f"/proc/self/fd/{folder}"), path)
+        path = os.path.abspath(path)
         return path == self._folder or path.startswith(self._folder + os.sep)
-
-    def _open(
-        self, file, mode="r", buffering=-1, encoding=None, errors=None, newline=None, *args, **more
-    ):
-        if set(mode) <= set("rbtU") or isinstance(file, int) or not self._covers(file):
-            return _OPEN(file, mode, buffering, encoding, errors, newline, *args, **more)
-        with _named(file):
-            self.operation()
-        raw = _Raw(file, mode.replace("b", "").replace("t", ""))
-        raw.counter = self
-        if buffering == 0:
-            return raw
-        opened = io.BufferedRandom(raw) if "+" in mode else io.BufferedWriter(raw)
-        if "b" in mode:
-            return opened
-        text = io.TextIOWrapper(opened, encoding, errors, newline, line_buffering=buffering == 1)
-        text.mode = mode
-        return text
-
-
-class _Raw(io.FileIO):
-    short = False  # whether the last write wrote less than it should
-
-    def write(self, data):
-        if self.short:
-            self.short = False
-            self.counter.fail()
-        if not self.counter.counts_to_fail():
-            return super().write(data)
-        whole = memoryview(data).cast("B")
-        written = super().write(whole[: len(whole) // 2])
-        self.counter.fail(later=True)
-        self.short = True
-        return written
-
-    def truncate(self, size=None):
-        self.counter.operation()
-        return super().truncate(size)
-
-
-@contextlib.contextmanager
-def _named(path):
-    try:
-        yield
-    except OSError as error:
-        error.filename = path if isinstance(path, int) else os.fspath(path)
-        raise
 
 
 class Warm:
@@ -178,7 +107,9 @@ class Warm:
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.faulty_files", *modules],
             cwd=ROOT,
-            env=os.environ | {"CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "2"},
+            env=os.environ
+            | {"CUDA_VISIBLE_DEVICES": "-1", "TF_CPP_MIN_LOG_LEVEL": "2"}
+            | {"PYTHONDONTWRITEBYTECODE": "1"},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -204,18 +135,21 @@ def _serve(modules: Sequence[str]) -> None:
     orders, answers = os.dup(0), os.dup(1)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(2, 1)
-    with _OPEN(orders) as lines:
+    with open(orders) as lines:
         for line in lines:
-            log, counted = os.memfd_create("log"), os.memfd_create("counted")
+            log, writer = os.pipe()  # to which no limit of a file's bytes applies
+            fcntl.fcntl(log, fcntl.F_SETPIPE_SZ, _LOG_BYTES)
+            os.set_blocking(log, False)
+            counted = os.memfd_create("counted")
             process = os.fork()
             if not process:
-                _work(*json.loads(line), log, counted)
+                _work(*json.loads(line), writer, counted)
             code = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
-            said, count = (
-                os.pread(fd, 10**7, 0).decode("utf-8", "replace") for fd in (log, counted)
-            )
-            os.close(log), os.close(counted)
-            os.write(answers, (json.dumps([code, int(count or 0), said]) + "\n").encode())
+            os.write(writer, b"\n")
+            said, count = os.read(log, _LOG_BYTES), os.pread(counted, 99, 0)
+            os.close(log), os.close(writer), os.close(counted)
+            answer = [code, int(count or 0), said.decode("utf-8", "replace")]
+            os.write(answers, (json.dumps(answer) + "\n").encode())
 
 
 def _work(function: str, arguments: list, faults: dict, log: int, counted: int) -> None:
@@ -245,8 +179,10 @@ def _call(function: str, *arguments) -> None:
 
 def _install(faults: Faults) -> Counter:
     counter = Counter(faults)
-    counter.install()
+    sys.addaudithook(counter)
     if faults.limit:
+        if faults.how == "exit":
+            signal.signal(signal.SIGXFSZ, signal.SIG_DFL)  # which Python ignores
         resource.setrlimit(resource.RLIMIT_FSIZE, (faults.limit, faults.limit))
     return counter
 

@@ -47,7 +47,6 @@ class Job:
         older: the folder in {of} of what lies under {to} before; "": nothing.
         first: one more flag where an operation fails; if it fails early, all stays as it was.
         once: a refusal by exit code 2 is right where all is made.
-        limits: whether a limit to a file's bytes is tried, for what TensorFlow writes.
     """
 
     flags: str
@@ -55,7 +54,6 @@ class Job:
     older: str = ""
     first: str = ""
     once: bool = False
-    limits: bool = False
 
 
 JOBS = {
@@ -77,7 +75,6 @@ JOBS = {
         older="data",
         first="--overwrite",
     ),
-    "compare": Job("{to}", 12),
     "growing": Job("{to}", 200),
     "stages": Job("{of} {to}", 200),
     "trainer": Job(
@@ -95,8 +92,8 @@ JOBS = {
     "checkpoint import": Job(
         "--checkpoint={of}/t2t --data_dir={of}/data --output_dir={to}/run", 12, once=True
     ),
-    "checkpoint export": Job("--output_dir={of}/run --t2t_dir={to}/t2t", 8, once=True, limits=True),
-    "exporter": Job("--output_dir={of}/text --export_dir={to}/export", 2, once=True, limits=True),
+    "checkpoint export": Job("--output_dir={of}/run --t2t_dir={to}/t2t", 8, once=True),
+    "exporter": Job("--output_dir={of}/text --export_dir={to}/export", 2, once=True),
     "exporter --format=ctranslate2": Job(
         "--output_dir={of}/text --export_dir={to}/export", 3, once=True
     ),
@@ -184,37 +181,7 @@ def stage(of, to):
             before = made
 
 
-def compare(to):
-    """t2t-compare on runs that are not trained, but leave what a training does."""
-    from t2t_repro import process
-    from t2t_repro.run_directory import RunDirectory
-    from t2t_repro.study import runs
-    from t2t_repro.training import checkpoints
-
-    def train(command, says):
-        flags = dict(flag.removeprefix("--").partition("=")[::2] for flag in command[1:])
-        run = RunDirectory(flags["output_dir"])
-        if not run.read_metrics():
-            untrained.begun(run.path, flags["hparams_set"], flags["problem"])
-        for step in (1, 2, 3):
-            if step not in [row["step"] for row in run.read_metrics()]:
-                row = {"kind": "train", "step": step, "loss": 3.0, "tokens_per_second": 9.0}
-                run.append_metrics(row)
-            arrays = {checkpoints.WEIGHTS: {"kernel": np.full((2, 3), step, "float32")}}
-            checkpoints.write(run.checkpoints_dir, arrays, checkpoints.State(step=step))
-
-    def measure(function, path, sentences, ended):
-        saved = [each.name for each in checkpoints.list_checkpoints(path)]
-        found = dict.fromkeys(("unigram_loss", "dev_loss", "accuracy", "initial_loss"), 2.0)
-        found |= dict.fromkeys(("hypotheses", "references"))
-        return found | {"parameters": len(saved), "gradients": {}, "activations": {}}
-
-    runs.run_program, process.call = train, measure
-    flags = "--hparams_set=transformer_test --depths=1 --warmup=2 --train_steps=3 --seeds=1"
-    begin("compare", [f"--problem={PROBLEM}", f"--output_dir={to}", "--data_dir=x", *flags.split()])
-
-
-OWN = {"growing": grow, "stages": stage, "compare": compare}
+OWN = {"growing": grow, "stages": stage}
 
 
 def call(warm, program, of, to, more="", **faults):
@@ -351,6 +318,13 @@ class Trial:
         files = (path for path in (folder / "straight").rglob("*") if path.is_file())
         self.largest = max(path.stat().st_size for path in files)
 
+    def fail_at(self, numbers):
+        """Lets operations fail, {number: how}, and two writes of the largest file."""
+        for number, how in numbers:
+            self.fail(at=[number], how=how)
+        for share, how in ((3, "exit"), (2, "full")):
+            self.fail(limit=self.largest // share, how=how)
+
     def fail(self, **faults):
         """Lets operations fail; then gives the same command again."""
         shutil.rmtree(self._to, ignore_errors=True)
@@ -361,7 +335,7 @@ class Trial:
         left = contents(self._to)  # no file is half
         if ended.code == 0:  # it could do without
             assert left == before | self.straight, faults
-        elif ended.code != KILLED:
+        elif ended.code not in KILLED:
             assert ended.code == 2 and "Traceback" not in ended.said, (faults, ended.said)
             assert len(re.findall(r"^\S+: error: ", ended.said, re.M)) == 1, (faults, ended.said)
         for name in without_progress(left).keys() & (before | self.straight).keys():
@@ -394,8 +368,7 @@ def some(operations, most):
 )
 def test_some_operations_fail(warm, of, tmp_path, program, most):
     trial = Trial(warm, program, of, tmp_path)
-    for number, how in some(trial.operations, most):
-        trial.fail(at=[number], how=how)
+    trial.fail_at(some(trial.operations, most))
 
 
 @pytest.mark.slow
@@ -404,7 +377,4 @@ def test_an_operation_fails(warm_tensorflow, trained, tmp_path, program):
     trial = Trial(warm_tensorflow, program, trained, tmp_path)
     failing = some(trial.operations, JOBS[program].most)
     print(program, trial.operations, "operations, failing:", len(failing))
-    for number, how in failing:
-        trial.fail(at=[number], how=how)
-    if JOBS[program].limits:
-        trial.fail(limit=trial.largest // 2)
+    trial.fail_at(failing)

@@ -1,4 +1,4 @@
-"""t2t-compare: its flags. See tests/test_faults.py for kills."""
+"""t2t-compare: its flags."""
 
 import pytest
 
