@@ -9,7 +9,7 @@ import dataclasses
 import itertools
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
 from typing import Annotated, Any, ClassVar
 
 from t2t_repro import fields, schema, t2t_compat
@@ -108,15 +108,6 @@ _parts = fields.rule(
 _odd = fields.rule(lambda value: value % 2 == 1, "{name} to be odd")
 
 
-def _normalizes(hp: "HParams") -> bool:
-    sequences = hp.layer_preprocess_sequence + hp.layer_postprocess_sequence
-    return "n" in sequences.replace("none", "")
-
-
-def _is_relative(hp: "HParams") -> bool:
-    return hp.self_attention_type == "dot_product_relative"
-
-
 def _only(name: str, *values: object) -> AppliesIf:
     said = " or ".join(map(str, values))
     return AppliesIf(lambda hp: getattr(hp, name) in values, f"only {name}={said} reads it.")
@@ -132,52 +123,48 @@ _LAYERS = AppliesIf(
     "num_encoder_layers and num_decoder_layers say it of both sides.",
 )
 
-# What several hparams must not be together, and what is said then; {hp.NAME} is a value.
-_Conflicts = tuple[tuple[Callable[["HParams"], object], str], ...]
-_CONFLICTS: _Conflicts = (
-    (
-        lambda hp: (
-            (snake_case(hp.optimizer) == "multistep_adam")
-            != (hp.optimizer_multistep_accumulate_steps > 0)
-        ),
-        "optimizer=multistep_adam and optimizer_multistep_accumulate_steps > 0 together. Received: "
-        "optimizer={hp.optimizer} and {hp.optimizer_multistep_accumulate_steps}.",
-    ),
-    (
+
+def _conflicts(hp: "HParams") -> Iterator[str]:
+    """Yields what is expected of several hparams together, and is not so."""
+    gathered = hp.optimizer_multistep_accumulate_steps
+    if (snake_case(hp.optimizer) == "multistep_adam") != (gathered > 0):
+        yield (
+            "optimizer=multistep_adam and optimizer_multistep_accumulate_steps > 0 together. "
+            f"Received: optimizer={hp.optimizer} and {gathered}"
+        )
+    if hp.effective_batch_size:
         # As it is written: by "Adam" tensor2tensor's legacy rate is another than by "adam".
-        lambda hp: (
-            hp.effective_batch_size
-            and (hp.optimizer not in ("adam", "multistep_adam") or hp.counts_batches)
-        ),
-        "optimizer=adam with effective_batch_size, which multiplies train_steps, and nothing that "
-        "reads them: some factors of learning_rate_schedule, bidirectional_steps and "
-        "subword_dropout_final_steps.",
-    ),
-)
-_CONFLICTS_OF_THE_TRANSFORMER: _Conflicts = (
-    (
-        lambda hp: hp.key_width % hp.num_heads or hp.value_width % hp.num_heads,
-        "attention_key_channels and attention_value_channels (or hidden_size where one is 0) to be "
-        "divisible by num_heads. Received: {hp.key_width}, {hp.value_width} and {hp.num_heads}.",
-    ),
-    (
-        lambda hp: hp.norm_type == "group" and _normalizes(hp),
-        "another norm_type than group, over a whole sentence: the decoder would see what it "
-        "predicts.",
-    ),
-    (
-        lambda hp: (
-            _is_relative(hp)
-            and (not hp.max_relative_position or hp.attention_score not in DOT_PRODUCTS)
-        ),
-        "max_relative_position > 0 and an attention_score of dot products with "
-        "self_attention_type=dot_product_relative.",
-    ),
-    (
-        lambda hp: hp.attention_chunk_size and (hp.attention_dropout or _is_relative(hp)),
-        "attention_chunk_size=0 with attention_dropout and with dot_product_relative.",
-    ),
-)
+        if hp.optimizer not in ("adam", "multistep_adam"):
+            yield f"optimizer=adam with effective_batch_size. Received: {hp.optimizer}"
+        if hp.reads_train_steps or hp.bidirectional_steps:
+            yield (
+                "effective_batch_size, which multiplies train_steps, without what reads them: some "
+                "factors of learning_rate_schedule, bidirectional_steps and "
+                "subword_dropout_final_steps"
+            )
+    if hp.model in BASELINES:
+        return
+    relative = hp.self_attention_type == "dot_product_relative"
+    for name in ("attention_key_channels", "attention_value_channels"):
+        width = getattr(hp, name) or hp.hidden_size
+        if width % hp.num_heads:
+            yield (
+                f"{name}, or hidden_size where it is 0, to be divisible by num_heads. Received: "
+                f"{width} and num_heads={hp.num_heads}"
+            )
+    sequences = (hp.layer_preprocess_sequence + hp.layer_postprocess_sequence).replace("none", "")
+    if hp.norm_type == "group" and "n" in sequences:
+        yield (
+            "another norm_type than group, over a whole sentence: the decoder would see what it "
+            "predicts"
+        )
+    if relative and not (hp.max_relative_position and hp.attention_score in DOT_PRODUCTS):
+        yield (
+            "max_relative_position > 0 and an attention_score of dot products with "
+            "self_attention_type=dot_product_relative"
+        )
+    if hp.attention_chunk_size and (hp.attention_dropout or relative):
+        yield "attention_chunk_size=0 with attention_dropout and with dot_product_relative"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -318,10 +305,8 @@ class HParams:
 
     def __post_init__(self):
         fields.check_rules(self)
-        of_the_transformer = self.model not in BASELINES
-        for wrong, said in _CONFLICTS + _CONFLICTS_OF_THE_TRANSFORMER * of_the_transformer:
-            if wrong(self):
-                raise UserError(f"Expected {said.format(hp=self)}")
+        for expected in _conflicts(self):
+            raise UserError(f"Expected {expected}.")
 
     @property
     def encoder_layers(self) -> int:
@@ -332,16 +317,6 @@ class HParams:
     def decoder_layers(self) -> int:
         """The number of decoder layers."""
         return self.num_decoder_layers or self.num_hidden_layers
-
-    @property
-    def key_width(self) -> int:
-        """The total width of queries and keys."""
-        return self.attention_key_channels or self.hidden_size
-
-    @property
-    def value_width(self) -> int:
-        """The total width of values."""
-        return self.attention_value_channels or self.hidden_size
 
     @property
     def frozen(self) -> tuple[str, ...]:
@@ -361,11 +336,6 @@ class HParams:
     def reads_train_steps(self) -> bool:
         """Whether a longer training would have had other steps from some step on."""
         return "train_steps" in self.read_by_schedule or self.subword_dropout_final_steps > 0
-
-    @property
-    def counts_batches(self) -> bool:
-        """Whether something changes at a step that is counted in batches, not in updates."""
-        return self.reads_train_steps or self.bidirectional_steps > 0
 
     def override(self, text: str) -> "HParams":
         """Returns a copy with "name=value,name=value" applied, as T2T's --hparams flag.

@@ -7,7 +7,6 @@ machine multiplies, measured now.
 import dataclasses
 import json
 import math
-import shlex
 import statistics
 import time
 from typing import Any
@@ -27,6 +26,10 @@ from t2t_repro.training.request import TrainRequest
 
 _PAPERS_TOKENS = 25_000  # of each side of a batch, about (section 5.1)
 MOST_HOURS = 14 * 24  # of what is begun without --yes
+_INSTEAD = (
+    "For 29,000 captions, English to German: t2t-trainer --hparams_set=transformer_multi30k "
+    "--train_steps=10000"
+)
 _PROCESS = 800 << 20  # bytes of TensorFlow itself
 # The share of a CPU's products that a step reaches, by width: benchmarks/RESULTS.md.
 _SHARES = {64: 0.25, 128: 0.40, 256: 0.60, 512: 0.72, 1024: 0.80}
@@ -134,7 +137,12 @@ def look_ahead(request: TrainRequest, where: Devices) -> TrainingPlan | None:
     print(f"{plan.hparams_set} on {plan.problem}:\n{plan}", flush=True)
     if not (found := lacks(plan)):
         return plan
-    why = f"{'; '.join(found.values())}. {suggestion(request, found)}"
+    problem, instead = request.problem.forward(), _INSTEAD
+    if "data" in found and problem.raw_file_flags:
+        made = f"--problem={problem.name} --data_dir={request.config.data_dir}"
+        flags = " ".join(problem.raw_file_flags)
+        instead = f"Make them: t2t-datagen {made} {flags}, {problem.raw_file_hint}."
+    why = f"{'; '.join(found.values())}. {instead}"
     if wishes.plan or wishes.yes or where.cluster.size > 1:
         print(f"This machine plainly cannot do it: {why}", flush=True)
         return plan
@@ -222,7 +230,8 @@ def lacks(plan: TrainingPlan) -> dict[str, str]:
         found["data"] = f"{data.tmp_dir} lacks {missing}, which cannot be downloaded"
     if machine.memory and plan.memory > machine.memory:
         needed = f"about {size_text(plan.memory)} of memory are needed"
-        found["memory"] = f"{needed}, and {size_text(machine.memory)} are there"
+        there = f"{size_text(machine.memory)} are there"
+        found["memory"] = f"{needed}, and {there} (--find_batch_size finds what fits)"
     checkpoints = plan.checkpoint * plan.checkpoints
     wanted = {data.tmp_dir: data.raw_disk, data.data_dir: data.data_disk, plan.run: checkpoints}
     systems = {folder: needs.free(folder) for folder, size in wanted.items() if size}
@@ -231,28 +240,10 @@ def lacks(plan: TrainingPlan) -> dict[str, str]:
         size = sum(wanted[folder] for folder in folders)
         if size > free:
             needed = f"about {size_text(size)} of disk are needed in {' and '.join(folders)}"
-            found["disk"] = f"{needed}, and {size_text(free)} are free"
+            found["disk"] = f"{needed}, and {size_text(free)} are free (--keep_checkpoint_max=1)"
     if plan.hours > MOST_HOURS:
         found["time"] = f"it would take {span(plan.hours)}"
     return found
-
-
-def suggestion(request: TrainRequest, found: dict[str, str]) -> str:
-    """Returns one thing to do instead of a run that lacks what was found."""
-    command = shlex.join(word for word in request.command if word != "--plan")
-    problem = request.problem.forward()
-    if set(found) == {"data"} and problem.raw_file_flags:
-        made = [f"--problem={problem.name}", f"--data_dir={request.config.data_dir}"]
-        how = " ".join(["t2t-datagen", *made, *problem.raw_file_flags])
-        return f"Make them: {how}, {problem.raw_file_hint}."
-    if set(found) == {"disk"}:
-        return f"To keep one checkpoint: {command} --keep_checkpoint_max=1"
-    if set(found) == {"memory"}:
-        return f"To find a batch_size that fits: {command} --find_batch_size"
-    return (
-        "For 29,000 captions, English to German: t2t-trainer --hparams_set=transformer_multi30k "
-        "--train_steps=10000"
-    )
 
 
 def span(hours: float) -> str:

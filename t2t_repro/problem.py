@@ -535,9 +535,6 @@ class TranslateDistillProblem(TranslateProblem):
     def source_data_files(self, dataset_split: str) -> str:  # type: ignore[override]
         raise NotImplementedError
 
-    def missing_files(self, tmp_dir: str) -> list[sources.RawFile]:
-        return []
-
     def generate_samples(  # type: ignore[override]
         self, data_dir: str, tmp_dir: str, dataset_split: str
     ) -> Iterator[Sample]:
@@ -560,12 +557,7 @@ class TranslateDistillProblem(TranslateProblem):
     def prepare_vocabulary(
         self, data_dir: str, tmp_dir: str, track: Track = untracked, count: Count = count_tokens
     ) -> None:
-        for name in self.vocab_files(data_dir):
-            if not os.path.isfile(os.path.join(data_dir, name)):
-                raise UserError(
-                    f"Expected the teacher's vocabulary in {data_dir!r}, as {name}: {self.name} "
-                    "builds none. Received: no such file. Copy it there."
-                )
+        """Makes none: it is the teacher's, and must be there."""
 
     def sample_encoder(self, data_dir: str) -> Callable[[Sample], Sample]:
         encode = super().sample_encoder(data_dir)

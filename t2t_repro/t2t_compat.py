@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from t2t_repro.errors import UserError, unknown
-from t2t_repro.fields import parse_like
+from t2t_repro.fields import parse_like, types_of
 
 # What to do instead, and below it the flags, each with T2T's default, or the values that may stand;
 # without "=" any may.
@@ -134,11 +134,6 @@ FLAGS = {
 FOREIGN = _values(_HPARAMS) | _values(_OLD_HPARAMS)
 BEFORE_1_15 = frozenset(_values(_OLD_HPARAMS))
 
-_OFF = {
-    "clip_grad_norm": 0.0,
-    "optimizer_adafactor_clipping_threshold": 0.0,
-    "optimizer_multistep_accumulate_steps": 0,
-}
 _LIMITS = ("max_input_seq_length", "max_target_seq_length")
 
 
@@ -150,8 +145,9 @@ def in_our_words(field: dataclasses.Field, value: Any) -> Any:
     """
     if isinstance(field.default, bool) and type(value) is int and value in (0, 1):
         return bool(value)
-    if field.name in _OFF and value is None:
-        return _OFF[field.name]
+    number, *others = types_of(field)
+    if value is None and number in (int, float) and not others:
+        return number(0)
     if field.name in _LIMITS and type(value) is int and value < 0:
         return 0
     return value

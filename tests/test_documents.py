@@ -1,0 +1,100 @@
+"""The documents that are programs: docs/keras.md, the lessons in notebooks/, the API reference."""
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[1]
+PAGE = (ROOT / "docs" / "keras.md").read_text(encoding="utf-8")
+PICTURES = {  # what each lesson draws
+    "paper_in_code": {"learning"},
+    "your_own_text": set(),
+    "inside_a_run": {"learning", "encoder-decoder", "encoder", "heads", "positions", "norms"},
+}
+
+
+def run(folder, *argv, **environment):
+    """Runs Python in a folder; returns what it printed."""
+    environment |= {"TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu"}
+    done = subprocess.run(
+        [sys.executable, *argv],
+        cwd=folder,
+        env=os.environ | environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=900,
+    )
+    assert done.returncode == 0, done.stdout[-3000:]
+    return done.stdout
+
+
+def scripts(folder, backend, *names):
+    """Runs scripts of docs/keras.md, each in a process of its own; returns what each printed."""
+    texts = (re.search(rf"```python\n(# {n}\n.*?)```", PAGE, re.DOTALL)[1] for n in names)
+    return [run(folder, "-c", text, KERAS_BACKEND=backend) for text in texts]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", ["tensorflow", "jax"])
+def test_the_programs_of_the_page_run(tmp_path, backend):
+    _, said = scripts(tmp_path, backend, "train.py", "go_on.py")
+    assert (tmp_path / "served" / "saved_model.pb").is_file()
+    log = (tmp_path / "log.csv").read_text()
+    header, *rows = log.splitlines()
+    assert len(rows) == 3 and "val_bleu" in header
+    assert (tmp_path / "best.keras").is_file()
+    assert re.search(r"^\[.*\]$", said, re.MULTILINE)
+    (said,) = scripts(tmp_path, backend, "train.py")
+    assert "it has ended" in said and (tmp_path / "log.csv").read_text() == log
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", ["tensorflow", "jax"])
+def test_the_program_of_ones_own_layers_runs(tmp_path, backend):
+    trained, loaded = scripts(tmp_path, backend, "own.py", "own_go_on.py")
+    (predicted,) = re.findall(r"^\[\[[^\]]*\]\n \[[^\]]*\]\]$", trained, re.MULTILINE)
+    assert predicted in loaded
+    assert (tmp_path / "own-served" / "saved_model.pb").is_file()
+    assert len((tmp_path / "own-log.csv").read_text().splitlines()) == 4
+    assert list((tmp_path / "own-logs").glob("events*"))
+
+
+def test_the_page_and_make_name_each_lesson():
+    lessons = {
+        path.stem for path in (ROOT / "notebooks").glob("*.py") if "# %%" in path.read_text("utf-8")
+    }
+    assert lessons == set(PICTURES)
+    table = PAGE.partition("## Three lessons")[2]
+    assert set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) == lessons
+    made = re.search(r"^LESSONS := (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)[1]
+    assert set(made.split()) == lessons
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lesson", PICTURES)
+def test_a_lesson_runs(lesson, tmp_path):
+    run(tmp_path, ROOT / "notebooks" / f"{lesson}.py", MPLBACKEND="Agg")
+    drawn = (tmp_path / "t2t_runs" / "lessons" / lesson).glob("*.png")
+    assert {path.stem for path in drawn} == PICTURES[lesson]
+
+
+@pytest.mark.slow
+def test_the_api_reference_is_made_of_public_names(tmp_path):
+    run(ROOT, "docs/api.py", tmp_path)
+    pages = [path.read_text(encoding="utf-8") for path in tmp_path.rglob("*.html")]
+    assert not re.findall(r"class=\"base\">[\w.]*\._\w+", "".join(pages))
+    for page, name in {
+        "t2t_repro": "Transformer",
+        "t2t_repro/runs": "LoadedRun.translate",
+        "t2t_repro/layers": "EncoderLayer",
+        "t2t_repro/callbacks": "ExactResume",
+        "t2t_repro/data": "text_dataset",
+        "t2t_repro/training/losses": "padded_cross_entropy",
+    }.items():
+        assert f'id="{name}"' in (tmp_path / f"{page}.html").read_text(encoding="utf-8")
+        assert f'href="{page}.html"' in (tmp_path / "index.html").read_text(encoding="utf-8")
