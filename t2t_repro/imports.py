@@ -10,7 +10,6 @@ import functools
 import importlib.util
 import logging
 import os
-import pathlib
 import re
 import sys
 import tempfile
@@ -21,14 +20,13 @@ from types import ModuleType
 from typing import Any
 
 VARIABLE = "TF_CPP_MIN_LOG_LEVEL"
-_DEV = pathlib.Path("/dev")
 _NOISE = re.compile(
     rb"WARNING: All log messages before absl::InitializeLog"
     rb"|[IW]\d{4} [\d:.]+ +\d+ "  # absl's lines of information and warning
     rb"|To enable the following instructions: "
     rb"|E\d{4} .*Unable to register cu(FFT|DNN|BLAS) factory"  # it is registered already
+    rb"|E\d{4} .*failed call to cuInit"  # devices.warn says so where there is a GPU
 )
-_NO_GPU = re.compile(rb"E\d{4} .*failed call to cuInit")  # an error only where there is one
 
 
 class _Finder:
@@ -84,9 +82,8 @@ def _quietly(tensorflow: Any) -> Iterator[None]:
             os.dup2(stderr, 2)
             os.close(stderr)
             said.seek(0)
-            gpus = any(_DEV.glob("nvidia[0-9]*"))
             for line in said:
-                if not (_NOISE.match(line) or (not gpus and _NO_GPU.match(line))):
+                if not _NOISE.match(line):
                     os.write(2, line)
 
 

@@ -27,44 +27,6 @@ def on_stderr(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-class Advance:
-    """What `report` yields: called with how much was done since, and with what comes next."""
-
-    def __init__(self, doing: str, total: int | None, unit: str, done: int):
-        self.count = 0
-        self._doing, self._total, self._unit, self._done = doing, total, unit, done
-        self._start = self._shown = time.monotonic()
-        self._note = ""
-        self._terminal = sys.stderr.isatty()
-        self._every = _REFRESH if self._terminal else _LINE_EVERY
-
-    def __call__(self, count: int = 1, note: str = "") -> None:
-        self.count += count
-        self._note = note or self._note
-        now = time.monotonic()
-        if now - self._shown < self._every:
-            return
-        self._shown = now
-        if not self._terminal:
-            on_stderr(self._line(now))
-        else:  # what is printed next is written over it
-            line = self._line(now)[: shutil.get_terminal_size().columns - 1]
-            print(f"\r\x1b[K{line}\r", end="", file=sys.stderr, flush=True)
-
-    def _line(self, now: float) -> str:
-        rate, done, total = self.count / (now - self._start), self._done + self.count, self._total
-        parts = [f"{done / total:.0%}"] if total else []
-        if self._unit:
-            so_far = _amount(done, self._unit)
-            if total is not None:
-                so_far = f"{so_far.split()[0]} of {_amount(total, self._unit)}"
-            parts.append(f"{so_far}, {_rate(rate, self._unit)}")
-        if total is not None and rate:
-            parts.append(f"{duration(max(total - done, 0) / rate)} left")
-        said = ", ".join(filter(None, [*parts, self._note]))
-        return f"{self._doing}: {said}" if self._doing else said
-
-
 @contextlib.contextmanager
 def report(
     doing: str,
@@ -73,29 +35,50 @@ def report(
     *,
     done: int = 0,
     say: Callable[[str], None] = on_stderr,
-) -> Iterator[Advance]:
+) -> Iterator[Callable[..., None]]:
     """Shows how far the block is, and says at its end how much was done in what time.
+
+    Yields `advance(count=1)`, which is told how much was done since.
 
     Args:
         doing: such as "Reading FILE"; "": the line at the end begins with how much was done.
         total: how much there is to do; None: unknown.
-        unit: what is counted, such as "sentences"; "": nothing that one would name.
+        unit: what is counted, such as "sentences".
         done: what an earlier run did, of `total`.
         say: receives the line at the end.
     """
-    start = time.monotonic()
-    advance = Advance(doing, total, unit, done)
+    start = shown = time.monotonic()
+    counted, terminal = 0, sys.stderr.isatty()
+    title = f"{doing}: " if doing else ""
+
+    def line(now: float) -> str:
+        all_done, rate = done + counted, counted / (now - start)
+        so_far, left = _amount(all_done, unit), ""
+        if total and rate:
+            so_far = f"{all_done / total:.0%}, {so_far.split()[0]} of {_amount(total, unit)}"
+            left = f", {duration(max(total - all_done, 0) / rate)} left"
+        return f"{title}{so_far}, {_rate(rate, unit)}{left}"
+
+    def advance(count: int = 1) -> None:
+        nonlocal counted, shown
+        counted, now = counted + count, time.monotonic()
+        if now - shown < (_REFRESH if terminal else _LINE_EVERY):
+            return
+        shown = now
+        if not terminal:
+            on_stderr(line(now))
+        else:  # what is printed next is written over it
+            text = line(now)[: shutil.get_terminal_size().columns - 1]
+            print(f"\r\x1b[K{text}\r", end="", file=sys.stderr, flush=True)
+
     try:
         yield advance
     finally:
-        if sys.stderr.isatty():
+        if terminal:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
     seconds = time.monotonic() - start
-    text = took(seconds)
-    if unit:
-        rate = _rate(advance.count / max(seconds, 1e-9), unit)
-        text = f"{_amount(advance.count, unit)} in {text}, {rate}"
-    say(f"{doing}: {text}" if doing else text)
+    rate = _rate(counted / max(seconds, 1e-9), unit)
+    say(f"{title}{_amount(counted, unit)} in {took(seconds)}, {rate}")
 
 
 def track(

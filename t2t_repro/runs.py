@@ -63,7 +63,6 @@ def trained_run(
             f"Expected {said} and the hparams with which {run.path} was made. Received: "
             f"{received}. Leave it out, or give another run."
         )
-    problem_of(config)
     return run
 
 
