@@ -7,6 +7,7 @@ bucket that is full leaves as a batch. Here a whole epoch is cut at once.
 
 import math
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -75,26 +76,16 @@ def batching_scheme(
     }
 
 
-def hparams_to_batching_scheme(
-    hparams: HParams,
-    drop_long_sequences: bool = False,
-    shard_multiplier: int = 1,
-    length_multiplier: int = 1,
-) -> dict:
-    """Returns the scheme that `hparams` ask for; use_fixed_batch_size makes it a single bucket."""
-    scheme = batching_scheme(
-        batch_size=hparams.batch_size,
-        max_length=hparams.max_length,
-        min_length_bucket=hparams.min_length_bucket,
-        length_bucket_step=hparams.length_bucket_step,
-        drop_long_sequences=drop_long_sequences,
-        shard_multiplier=shard_multiplier,
-        length_multiplier=length_multiplier,
-        min_length=hparams.min_length,
-    )
+def hparams_to_batching_scheme(hparams: HParams, **more: Any) -> dict:
+    """Returns the scheme that `hparams` ask for; use_fixed_batch_size makes it a single bucket.
+
+    `more` are other arguments of `batching_scheme`, such as `shard_multiplier`.
+    """
+    names = ("batch_size", "max_length", "min_length_bucket", "length_bucket_step", "min_length")
+    scheme = batching_scheme(**{name: getattr(hparams, name) for name in names}, **more)
     if hparams.use_fixed_batch_size:
         scheme["boundaries"] = []
-        scheme["batch_sizes"] = [hparams.batch_size * shard_multiplier]
+        scheme["batch_sizes"] = [hparams.batch_size * more.get("shard_multiplier", 1)]
     return scheme
 
 

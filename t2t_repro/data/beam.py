@@ -14,7 +14,7 @@ from typing import Any
 
 from t2t_repro import process, registry
 from t2t_repro.data import generate
-from t2t_repro.data.job import Files, Job, Track, is_encoded_by_sample
+from t2t_repro.data.job import Files, Job, Track
 from t2t_repro.files import INCOMPLETE, writing
 from t2t_repro.problem import Problem, Sample
 
@@ -46,8 +46,7 @@ class Beam(generate.Local):
         paths, load = files.paths, functools.partial(self._load, job.problem.name)
         where = job.data_dir, job.tmp_dir, files.source, job.max_cases
         read = functools.partial(_samples, load, job.seed, where)
-        are_texts = is_encoded_by_sample(load())
-        frames = generate.MakeFrames(len(paths), job.data_dir, load, are_texts)
+        frames = generate.MakeFrames(len(paths), job.data_dir, load)
         stored = f"{paths[0]}.statistics{INCOMPLETE}"
         options = PipelineOptions([f"--runner={self._runner}", *self._options])
         with beam.Pipeline(options=options) as pipeline:

@@ -39,14 +39,6 @@ UNSHUFFLED = ".unshuffled" + INCOMPLETE  # behind a file's name, until all sampl
 # were left out; None: none was.
 _TEXT, _CHOICE = "raw_text", "choice of pairs"
 _AHEAD = 2  # blocks given to each process before the first result is needed
-# How the numbers of a split follow from those of its parts.
-_JOINS: dict[str, Callable] = {
-    "tokens": sum,
-    "longest": functools.partial(max, default=0),
-    "empty": sum,
-    "bytes": sum,
-}
-
 LoadProblem = Callable[[], Problem]
 Report = Callable[[str], None]
 
@@ -177,7 +169,7 @@ class Local:
         problem: Problem = job.problem
         apart = self._processes > 1
         load = functools.partial(self._load, problem.name) if apart else lambda: problem
-        frames = MakeFrames(len(files.paths), job.data_dir, load, is_encoded_by_sample(problem))
+        frames = MakeFrames(len(files.paths), job.data_dir, load)
         samples = samples_of(problem, job.data_dir, job.tmp_dir, files.source, job.max_cases)
         samples = track(samples, files.name, files.total, "samples")
         parts = []
@@ -270,31 +262,31 @@ class Made(NamedTuple):
     statistics: dict[str, Any]
 
 
+@dataclasses.dataclass
 class MakeFrames:
     """A numbered block of samples to the bytes that each file gets of it.
 
-    Args:
+    Attributes:
         num_files: sample number n goes to file n % num_files, as T2T deals them.
         data_dir: the folder of the vocabulary.
         load: gives the problem, once in a process.
-        are_texts: whether the samples are still to be encoded.
     """
 
-    def __init__(self, num_files: int, data_dir: str, load: LoadProblem, are_texts: bool):
-        self._num_files, self._data_dir = num_files, data_dir
-        self._load, self._are_texts = load, are_texts
-        self._encode: Callable[[Sample], Sample] | None = None
+    num_files: int
+    data_dir: str
+    load: LoadProblem
+
+    @functools.cached_property
+    def _encode(self) -> Callable[[Sample], Sample] | None:
+        problem = self.load().forward()
+        return problem.sample_encoder(self.data_dir) if is_encoded_by_sample(problem) else None
 
     def __call__(self, block: tuple[int, list[Sample]]) -> Made:
-        number, samples = block
-        texts: list[Sample] = []
-        if self._are_texts:
-            if self._encode is None:
-                problem: Any = self._load().forward()
-                self._encode = problem.sample_encoder(self._data_dir)
+        (number, samples), texts = block, []
+        if self._encode:
             texts, samples = samples, list(map(self._encode, samples))
         frames = [tfrecord.frame(tfrecord.serialize(sample)) for sample in samples]
-        count = self._num_files
+        count = self.num_files
         firsts = range(min(count, len(frames)))
         of_files = {(number + i) % count: b"".join(frames[i::count]) for i in firsts}
         return Made(number, of_files, statistics_of(samples, texts))
@@ -305,25 +297,26 @@ def statistics_of(samples: Sequence[Sample], texts: Sequence[Sample] = ()) -> di
 
     Tokens include the end of sentence; bytes are of the texts in UTF-8, 0 where samples are none.
     """
-    lengths = {side: [len(sample[side]) for sample in samples] for side in SIDES}
-    measured = {
-        "tokens": lengths,
-        "longest": lengths,
-        "empty": {side: [n == 1 for n in lengths[side]] for side in SIDES},  # the end alone
-        "bytes": {s: [len(t[s].encode("utf-8", "surrogatepass")) for t in texts] for s in SIDES},
-    }
-    of_sides = {n: {side: join(measured[n][side]) for side in SIDES} for n, join in _JOINS.items()}
-    return {"examples": len(samples), **of_sides}
+    found: dict[str, Any] = {"examples": len(samples)}
+    found |= {name: {} for name in ("tokens", "longest", "empty", "bytes")}
+    for side in SIDES:
+        lengths = [len(sample[side]) for sample in samples]
+        in_bytes = (len(text[side].encode("utf-8", "surrogatepass")) for text in texts)
+        found["tokens"][side], found["bytes"][side] = sum(lengths), sum(in_bytes)
+        found["longest"][side] = max(lengths, default=0)
+        found["empty"][side] = lengths.count(1)  # the end of sentence alone
+    return found
 
 
 def add_statistics(parts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """Returns `statistics_of` all samples, of those of parts of them."""
-    parts = list(parts)
-    of_sides = {
-        name: {side: join(part[name][side] for part in parts) for side in SIDES}
-        for name, join in _JOINS.items()
-    }
-    return {"examples": sum(part["examples"] for part in parts), **of_sides}
+    whole = statistics_of([])
+    for part in parts:
+        whole["examples"] += part["examples"]
+        for name, side in itertools.product(("tokens", "longest", "empty", "bytes"), SIDES):
+            both = whole[name][side], part[name][side]
+            whole[name][side] = max(both) if name == "longest" else sum(both)
+    return whole
 
 
 def finish_file(files: Files, path: str) -> None:

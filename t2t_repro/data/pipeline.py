@@ -648,18 +648,12 @@ def describe(
     """Returns how much a split holds, what the filter removes and what padding costs."""
     source = _Source(open_split(problem, split, data_dir), hparams, training, replicas, problem)
     planned = source.one_pass(source.kept)
-    real = {name: int(length[source.kept].sum()) for name, length in source.lengths.items()}
+    real = [int(source.lengths[side][source.kept].sum()) for side in SIDES]
     room = sum(len(b) * int(n[b].max()) for b in planned for n in source.lengths.values())
-    return SplitStatistics(
-        examples=len(source.length),
-        too_short=source.too_short,
-        too_long=source.too_long,
-        inputs_tokens=real["inputs"],
-        targets_tokens=real["targets"],
-        longest=int(source.length.max()),
-        batches=float(source.full.sum()) if training else len(planned),
-        padding=1 - sum(real.values()) / room,
-    )
+    batches = float(source.full.sum()) if training else len(planned)
+    filtered = len(source.length), source.too_short, source.too_long
+    longest, padding = int(source.length.max()), 1 - sum(real) / room
+    return SplitStatistics(*filtered, *real, longest, batches, padding)
 
 
 def dataset(

@@ -119,23 +119,22 @@ def test_a_few_shapes_hold_the_same_examples(tmp_path, monkeypatch, most, shapes
     going_on = batches(WORDS, data_dir, 50, DROPPING, seed=3, most_shapes=most, start=150)
     assert same(found[150:], going_on)
 
-    monkeypatch.setattr(pipeline.keras.backend, "backend", lambda: "jax")
-    where = (WORDS, "train", DROPPING, data_dir)
-    assert pipeline.make_dataset(*where, training=True).shares == []
-    dataset = pipeline.make_dataset(*where, training=True, most_shapes=most, seed=3)
-    for share, shape in dataset.shares:
-        assert shape["targets"] == shape["inputs"]
-        assert count[shape["inputs"]] / 200 == pytest.approx(share, abs=0.08)
-    assert len(dataset.shares) == most
-    later = pipeline.make_dataset(*where, training=True, most_shapes=most, seed=3, start=150)
-    assert later.shares == dataset.shares
     # What is something to a model is not padded so.
     bytenet = dataclasses.replace(DROPPING, model="byte_net")
-    monkeypatch.undo()
     found = batches(WORDS, data_dir, 90, bytenet, seed=3, most_shapes=1)
     plain = batches(WORDS, data_dir, 90, DROPPING, seed=3)
     assert [len(batch["inputs"]) for batch in found] == [len(b["inputs"]) for b in plain]
     assert len({batch["inputs"].shape for batch in found}) >= 7
+
+    monkeypatch.setattr(pipeline.keras.backend, "backend", lambda: "jax")
+    of = {"split": "train", "hparams": DROPPING, "data_dir": data_dir, "training": True, "seed": 3}
+    shares = pipeline.make_dataset(WORDS, most_shapes=most, **of).shares
+    assert len(shares) == most
+    for share, shape in shares:
+        assert shape["targets"] == shape["inputs"]
+        assert count[shape["inputs"]] / 200 == pytest.approx(share, abs=0.08)
+    assert pipeline.make_dataset(WORDS, most_shapes=most, start=150, **of).shares == shares
+    assert pipeline.make_dataset(WORDS, **of).shares == []
 
 
 def test_each_batch_has_draws_of_its_own():

@@ -116,10 +116,6 @@ def test_a_sample_of_the_batches_has_all_lengths():
     assert chosen(9) == [n for n in everything if n in chosen(9)] and len(chosen(9)) == 9
 
 
-# {(rows, length): share}, as T2T's buckets are: the longer, the fewer rows.
-BUCKETS = {(30, 2): 0.1, (30, 3): 0.3, (20, 4): 0.25, (20, 5): 0.2, (12, 7): 0.1, (8, 11): 0.05}
-
-
 def every_grouping(found, most):
     """Yields {shape: share} of all groups of lengths that follow one another."""
     lengths = sorted({length for _, length in found})
@@ -153,11 +149,4 @@ def test_no_other_shapes_have_less_padding(most):
         every = list(every_grouping(found, most))
         limited = [each for each in every if largest(each) <= 1.1 * largest(apart)]
         assert ids_of(shapes) == pytest.approx(min(map(ids_of, limited or every)))
-
-
-def test_buckets_of_as_many_rows_are_joined_first():
-    assert batching.few_shapes(BUCKETS, 9) == batching.few_shapes(BUCKETS, 6) == BUCKETS
-    assert list(batching.few_shapes(BUCKETS, 5)) == [(30, 3), (20, 4), (20, 5), (12, 7), (8, 11)]
-    # (20, 5) is more than a tenth larger than any other, and so joined with nothing longer.
-    assert list(batching.few_shapes(BUCKETS, 3)) == [(30, 3), (20, 5), (12, 11)]
-    assert batching.few_shapes({}, 3) == {}
+    assert batching.few_shapes({}, most) == {}

@@ -1,6 +1,5 @@
 """Packed examples against tensor2tensor's own, and their way to batches."""
 
-import itertools
 import json
 
 import numpy as np
@@ -9,24 +8,17 @@ import pytest
 from t2t_repro.config import HParams
 from t2t_repro.data import packing, pipeline
 from t2t_repro.errors import UserError
-from t2t_repro.problem import Problem
-from t2t_repro.text.encoders import ByteTextEncoder
+from tests.data.conftest import Bytes
 from tests.data.record_files import write_examples
+from tests.data.test_pipeline import batches, same
 
 HPARAMS = HParams(batch_size=72, max_length=7, min_length_bucket=4, length_bucket_step=1.5)
 
 
-class Packed(Problem):
+class Packed(Bytes):
     name = "packed"
     packed_length = 24
     packed_spacing = 1
-
-    def feature_encoders(self, data_dir):
-        return {"inputs": ByteTextEncoder(), "targets": ByteTextEncoder()}
-
-
-def sample(inputs, targets):
-    return {"inputs": [5] * (inputs - 1) + [1], "targets": [6] * (targets - 1) + [1]}
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +35,7 @@ def test_packs_as_t2t(cases):
 
 
 def test_a_sample_that_is_too_long_stays_alone_and_whole():
-    long, short = sample(12, 3), sample(2, 2)
+    long, short = ({"inputs": [5] * n, "targets": [6, 1]} for n in (12, 2))
     assert [len(e["inputs"]) for e in packing.pack([short, long, short], 9)] == [4, 12]
 
 
@@ -53,12 +45,6 @@ def write(folder, samples, split="train", shards=2):
     for shard, path in enumerate(problem.filepaths(split, folder, shards)):
         write_examples(path, packed[shard::shards])
     return packed
-
-
-def batches(data_dir, count, *, problem=None, **kwargs):
-    problem = problem or Packed()
-    dataset = pipeline.make_dataset(problem, "train", HPARAMS, data_dir, **kwargs)
-    return list(itertools.islice(dataset.as_numpy_iterator(), count))
 
 
 def examples(found):
@@ -88,7 +74,7 @@ def key(example):
 
 def test_batches_hold_the_six_features(samples, tmp_path):
     packed = write(tmp_path, samples)
-    found = batches(tmp_path, None, training=False)
+    found = batches(Packed(), tmp_path, None, HPARAMS, training=False)
     assert set(found[0]) == set(packing.features(Packed()))
     assert {batch[name].dtype for batch in found for name in batch} == {np.dtype("int32")}
     assert sorted(map(key, examples(found))) == sorted(map(key, packed))
@@ -97,7 +83,7 @@ def test_batches_hold_the_six_features(samples, tmp_path):
 def test_lengths_are_those_of_packed_examples(samples, tmp_path):
     too_long = {"inputs": [9] * 30 + [1], "targets": [9, 1]}
     packed = write(tmp_path, [too_long, *samples])
-    found = batches(tmp_path, 40, training=True)
+    found = batches(Packed(), tmp_path, 40, HPARAMS)
     rows = list(examples(found))
     assert max(len(row["inputs"]) for row in rows) in range(20, 25)  # not 31, and max_length is 7
     assert {batch["inputs"].shape[0] for batch in found if batch["inputs"].shape[1] > 20} == {3}
@@ -107,30 +93,27 @@ def test_lengths_are_those_of_packed_examples(samples, tmp_path):
 
 def test_training_goes_on_from_any_step_and_divides(samples, tmp_path):
     write(tmp_path, samples)
-    whole = batches(tmp_path, 30, training=True, seed=3, num_shards=1, replicas=2)
-    rest = batches(tmp_path, 12, training=True, seed=3, replicas=2, start=18)
-    for one, two in zip(whole[18:], rest, strict=True):
-        for name in one:
-            np.testing.assert_array_equal(one[name], two[name])
-    parts = [
-        batches(tmp_path, 30, training=True, seed=3, num_shards=2, shard_index=i) for i in range(2)
-    ]
+    of = Packed(), tmp_path, 30, HPARAMS
+    whole = batches(*of, replicas=2)
+    assert same(whole[18:], batches(Packed(), tmp_path, 12, HPARAMS, replicas=2, start=18))
+    parts = [batches(*of, num_shards=2, shard_index=index) for index in range(2)]
     for step, batch in enumerate(whole):
-        shares = [*examples([parts[0][step]]), *examples([parts[1][step]])]
+        shares = examples([part[step] for part in parts])
         assert sorted(map(key, shares)) == sorted(map(key, examples([batch])))
 
 
 def test_a_reversed_problem_swaps_segments_and_positions(samples, tmp_path):
     packed = write(tmp_path, samples)
-    backward = batches(tmp_path, None, training=False, problem=Packed(was_reversed=True))
-    swapped = [{Packed(was_reversed=True).stored_feature(n): e[n] for n in e} for e in packed]
+    problem = Packed(was_reversed=True)
+    backward = batches(problem, tmp_path, None, HPARAMS, training=False)
+    swapped = [{problem.stored_feature(n): e[n] for n in e} for e in packed]
     assert sorted(map(key, examples(backward))) == sorted(map(key, swapped))
 
 
 def test_files_that_are_not_packed_are_refused(samples, tmp_path):
     write_examples(Packed().filepaths("train", tmp_path, 1)[0], samples)
     with pytest.raises(UserError, match="inputs_(position|segmentation)"):
-        batches(tmp_path, 1, training=True)
+        batches(Packed(), tmp_path, 1, HPARAMS)
 
 
 def test_reading_a_split_gives_its_sentences(samples, tmp_path):

@@ -124,20 +124,16 @@ def test_evaluation_gives_every_example_once_in_t2ts_batches(problem, write_spli
 
 def test_evaluation_knows_its_number_of_batches_and_shares_examples(problem, write_split):
     data_dir = write_split(LENGTHS, split="dev")
-
-    def make(**shard):
-        return pipeline.make_dataset(problem, "dev", HPARAMS, data_dir, training=False, **shard)
-
-    assert make().num_batches == len(list(make()))
-    parts = [make(num_shards=2, shard_index=n).as_numpy_iterator() for n in range(2)]
-    parts = [list(zip(rows(b := list(p)), rows(b, "targets"), strict=True)) for p in parts]
-    assert [len(part) for part in parts] == [200, 200]
-    whole = list(make().as_numpy_iterator())
-    assert sorted(parts[0] + parts[1]) == sorted(
-        zip(rows(whole), rows(whole, "targets"), strict=True)
-    )
-    train = pipeline.make_dataset(problem, "dev", HPARAMS, data_dir, training=True)
-    assert train.num_batches is None
+    how = {"split": "dev", "training": False}
+    made = pipeline.make_dataset(problem, hparams=HPARAMS, data_dir=data_dir, **how)
+    assert made.num_batches == len(list(made))
+    parts = [batches(problem, data_dir, **how, num_shards=2, shard_index=n) for n in range(2)]
+    pairs = [list(zip(rows(b), rows(b, "targets"), strict=True)) for b in (*parts, list(made))]
+    assert [len(each) for each in pairs] == [200, 200, 400]
+    assert sorted(pairs[0] + pairs[1]) == sorted(pairs[2])
+    how = {"split": "dev", "training": True}
+    made = pipeline.make_dataset(problem, hparams=HPARAMS, data_dir=data_dir, **how)
+    assert made.num_batches is None
 
 
 def test_evaluation_drops_long_ones_only_when_asked(problem, write_split):
@@ -232,21 +228,13 @@ def test_each_pair_comes_once_in_batches_of_about_a_length():
     assert int(batches.cardinality()) == sum(1 for _ in batches) > 1
 
 
-def test_lengths_are_cut_and_left_out_as_in_dataset():
-    def longest(**changes):
-        hparams = dataclasses.replace(TEXT_HPARAMS, **changes)
-        batches = list(text_dataset(INPUTS, TARGETS, ENCODER, hparams, training=False))
-        found = [max(batch[side].shape[1] for batch in batches) for side in ("inputs", "targets")]
-        return *found, sum(len(batch["inputs"]) for batch in batches)
-
-    source, target, count = longest()
-    assert longest(max_input_seq_length=3) == (3, target, count)
-    assert longest(max_target_seq_length=2) == (source, 2, count)
-    both = zip(INPUTS, TARGETS, strict=True)
-    lengths = [max(len(ENCODER.encode(text)) + 1 for text in pair) for pair in both]
-    assert longest(min_length=5)[2] == sum(each >= 5 for each in lengths) < count
-    most = {"max_length": 5, "eval_drop_long_sequences": True}
-    assert longest(**most)[2] == sum(each <= 5 for each in lengths) < count
+def test_long_pairs_are_left_out_of_training_alone():
+    hparams = dataclasses.replace(TEXT_HPARAMS, max_length=5, max_target_seq_length=4)
+    longest = [max(len(ENCODER.encode(s)) + 1, 4) for s in INPUTS]
+    for training, count in ((True, sum(n <= 5 for n in longest)), (False, len(INPUTS))):
+        found = list(text_dataset(INPUTS, TARGETS, ENCODER, hparams, training=training))
+        assert sum(len(batch["inputs"]) for batch in found) == count
+        assert max(batch["targets"].shape[1] for batch in found) == 4
 
 
 @pytest.mark.parametrize("count, after", [(3, [0, 1, 2]), (None, [2, 0, 1])])
