@@ -62,7 +62,7 @@ def main(args: flags.FlagValues) -> None:
     study = study_of(args)
     from t2t_repro.study import report, runs  # slow to load
 
-    print(report.comparison(runs.run(study, report.comparison)).markdown())
+    print(report.comparison(runs.run(study, report.comparison)))
     print(f"Written to {study.output_dir / 'report.html'}.")
 
 

@@ -24,8 +24,8 @@ def draw(results: Results, folder: pathlib.Path) -> dict[str, str]:
         ),
         "training-loss.png": (
             _losses(results, "Training loss", lambda r: r.train, lambda r: r.initial_loss),
-            "Training loss against steps. Dotted: the loss before the first step. A cross ends a "
-            "run that was not finite.",
+            "Training loss against steps. Dotted: the loss of each before the first step. A cross "
+            "ends a run that was not finite.",
         ),
         "gradients.png": (
             _by_layer(results, "gradients", "Gradient norm", by_layer, yscale="log"),
@@ -107,8 +107,11 @@ def _losses(
             if at:
                 steps, values = zip(*sorted(at.items()), strict=True)
                 pictures.band(each, steps, values, marker=marker, markersize=3, **style)
-        if levels := [known for r in here if (known := level(r)) is not None]:
-            each.axhline(float(np.mean(levels)), color="#888888", linestyle=":", linewidth=1)
+            levels = [level(r) for r in here if r.variant.name == name]
+            if known := [value for value in levels if value is not None]:
+                each.axhline(
+                    float(np.mean(known)), color=style["color"], linestyle=":", linewidth=1
+                )
     return _with_legend(figure, axes)
 
 

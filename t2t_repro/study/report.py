@@ -35,6 +35,7 @@ def write(
     about: str,
     command: str,
     captions: Mapping[str, str],
+    lead: Sequence[str] = (),
 ) -> pathlib.Path:
     """Writes NAME.html, which loads nothing, NAME.md and NAME.json; returns the first.
 
@@ -44,7 +45,8 @@ def write(
         tables: all of them.
         about: what they are of.
         command: the command line that makes them.
-        captions: {picture: what it shows}; the first stands above all.
+        captions: {picture: what it shows}; the first stands above the tables.
+        lead: what it shows in all, in paragraphs, above everything.
     """
     import jinja2
 
@@ -52,18 +54,18 @@ def write(
     values = {table.name: table.as_dict() for table in tables}
     write_text_atomic(folder / f"{name}.json", json.dumps(values, indent=1) + "\n")
     first, *others = [f"![{file}]({file})\n\n{text}" for file, text in captions.items()] or [""]
-    parts = [f"# {title}", first, *(table.markdown() for table in tables), about]
+    parts = [f"# {title}", *lead, first, *(table.markdown() for table in tables), about]
     text = "\n\n".join(filter(None, [*parts, f"```\n{command}\n```", *others]))
     write_text_atomic(folder / f"{name}.md", f"{text}\n")
     template = importlib.resources.files(__package__).joinpath("report.html")
     page = jinja2.Environment(autoescape=True).from_string(template.read_text(encoding="utf-8"))
     images = {file: data_uri((folder / file).read_bytes()) for file in captions}
-    said = {"title": title, "about": about, "command": command, "captions": captions}
+    said = {"title": title, "about": about, "command": command, "captions": captions, "lead": lead}
     write_text_atomic(folder / f"{name}.html", page.render(tables=tables, images=images, **said))
     return folder / f"{name}.html"
 
 
-def comparison(results: Results) -> Table:
+def comparison(results: Results) -> str:
     """Writes what t2t-compare reports of the runs that are finished; returns which is better."""
     from t2t_repro.study import pictures
 
@@ -77,13 +79,14 @@ def comparison(results: Results) -> Table:
     )
     tables = [better, _results_table(results), _differing_table(study)]
     title, captions = " against ".join(study.names), pictures.draw(results, folder)
-    write(folder, "report", title, tables, about, study.command, captions)
+    lead = verdict.sentences(results, better)
+    write(folder, "report", title, tables, about, study.command, captions, lead)
     rows = []
     for r in results.cells:
         axes = {name: getattr(r.variant, name) for name in ("depth", "warmup", "name")}
         rows.append(axes | {name: getattr(r, name) for name in _IN_RESULTS})
     write_csv(folder / "results.csv", rows, ".6g")
-    return better
+    return "\n\n".join([*lead, better.markdown()])
 
 
 def _results_table(results: Results) -> Table:

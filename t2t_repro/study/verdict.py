@@ -46,7 +46,7 @@ def table(results: Results) -> Table:
             rows.append((depth, f"{warmup:,}", *_differences(names, sides), None))
     return Table(
         "verdict",
-        "Which is better",
+        "How sure is this",
         "depth | warm-up | of | dev loss :+.3f | ± :.3f | BLEU :+.2f | ±  :.2f | better | "
         "early look, because",
         rows,
@@ -57,6 +57,23 @@ def table(results: Results) -> Table:
             "training.",
         ),
     )
+
+
+def sentences(results: Results, found: Table) -> list[str]:
+    """Returns what the table says, a sentence for each two variants at each depth."""
+    study = results.study
+    steps = f"{study.variants[0].hparams.train_steps:,} steps"
+    said = []
+    for row in found.as_dict()["rows"]:
+        early = row["early look, because"]
+        if early is None:
+            continue
+        what = f"An early look, after {steps}" if early else f"A whole training of {steps}"
+        where = "" if row["depth"] is None else f" with {row['depth']} layers"
+        ahead = row["better"].replace(" by ", " is ahead by ").replace(", ", " and ")
+        better = "no difference is certain" if row["better"] == "-" else ahead
+        said.append(f"{what}{where}, {row['of'].replace(' less ', ' against ')}: {better}.")
+    return said
 
 
 def _differences(names: tuple[str, str], sides: Sequence[Sequence[CellResult]]) -> tuple:

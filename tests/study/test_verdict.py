@@ -29,6 +29,14 @@ def first(results):
     return verdict.table(results).as_dict()["rows"][0]
 
 
+def test_the_sentence_names_the_steps_and_what_is_ahead():
+    whole, early = found(study_of()), found(study_of(), fall=0.05)
+    for results, first in ((whole, "A whole training"), (early, "An early look")):
+        (said,) = verdict.sentences(results, verdict.table(results))
+        assert said.startswith(first) and "9,000 steps with 3 layers" in said
+        assert "post-norm is ahead by dev loss and post-norm" in said
+
+
 def doubts(results):
     said = first(results)["early look, because"]
     return said.count(";") + bool(said)
