@@ -68,7 +68,7 @@ class Trainer:
     def _incomplete(self) -> set[tuple[str, int]]:
         """Returns the folders of checkpoints that are not whole, those of earlier kills too."""
         found = set()
-        for path in self._folder.glob("checkpoints/.incomplete-*"):
+        for path in self._folder.glob("checkpoints/*.incomplete*"):
             with contextlib.suppress(FileNotFoundError):  # it has been renamed
                 found.add((path.name, path.stat().st_ino))
         return found

@@ -20,7 +20,7 @@ from t2t_repro.errors import UserError
 from t2t_repro.models import parameters
 from t2t_repro.problem import Text2TextProblem
 from t2t_repro.text import vocabulary_size
-from t2t_repro.training import devices, effective_batch, trainable
+from t2t_repro.training import batch_size, devices, trainable
 from t2t_repro.training.devices import Devices
 from t2t_repro.training.request import TrainRequest
 
@@ -177,21 +177,21 @@ def make(request: TrainRequest, machine: Machine) -> TrainingPlan:
     """Returns what a run will take on a machine; nothing is made, and no step.
 
     Raises:
-        UserError: as `effective_batch.choose`; if data are broken, or are not there and nothing
+        UserError: as `batch_size.choose`; if data are broken, or are not there and nothing
             makes them.
     """
-    request = effective_batch.choose(request, machine.replicas)
+    request = batch_size.choose(request, machine.replicas)
     config, hparams = request.config, request.config.hparams
-    data = effective_batch.data_of(request)
+    data = batch_size.data_of(request)
     vocabulary = _vocabulary(request, data)
-    shape = effective_batch.mean_batch(request, data)
+    shape, real = batch_size.mean_batch(request, data)
     count = parameters.count(hparams, *vocabulary).total
     flop = machine.replicas * parameters.train_step_flop(hparams, vocabulary[1], *shape)
     batches = trainable.batches_per_step(hparams)
     seconds = batches * _step_seconds(hparams, flop, machine)
     steps = max(0, request.plan.train_steps - request.run.newest_step())
     checkpoint = 4 * count * _copies(hparams)
-    real, gathered = effective_batch.real_tokens(request, data), trainable.gathered(hparams)
+    gathered = trainable.gathered(hparams)
     source, target = (round(machine.replicas * gathered * tokens) for tokens in real)
     held = _held(hparams, vocabulary[1], *shape)
     return TrainingPlan(

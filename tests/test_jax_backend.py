@@ -62,7 +62,7 @@ import numpy as np
 from t2t_repro.layers import cross_entropy
 from t2t_repro.training import checkpoints, distribution, optimizers
 from tests.models.test_transformer import BATCH, tiny
-from tests.training.test_regularized_training import ALL_ON
+from tests.training.test_resume import ALL_ON
 
 random = np.random.default_rng(0)
 logits = [random.standard_normal((3, 5, 7)).astype("float32") for _ in range(2)]

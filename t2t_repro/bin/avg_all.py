@@ -103,7 +103,7 @@ def average_all(
         UserError: if there are fewer than `n` checkpoints, the weights of one are damaged, both
             runs are one, or the folder is another's or has averages of another `n`.
     """
-    from t2t_repro.training import averaging, checkpoints
+    from t2t_repro.training import checkpoints
 
     run, out = RunDirectory(request.model_dir), RunDirectory(request.output_dir)
     n, least = request.n, request.min_steps
@@ -131,15 +131,15 @@ def average_all(
 
     with contextlib.ExitStack() as stack:
 
-        def counted() -> Iterator[averaging.Member]:
-            for path, file in averaging.opened(paths, gone):
+        def counted() -> Iterator[checkpoints.Member]:
+            for path, file in checkpoints.members(paths, gone):
                 seen.append(path)
                 if len(seen) == n:  # the first time that something is written
                     stack.enter_context(out.locked())
                     run.copy_description(out)  # so that no average is there that knows no run
                 yield path, file
 
-        for path in averaging.rolling_average(counted(), out.checkpoints_dir, n):
+        for path in checkpoints.rolling_average(counted(), out.checkpoints_dir, n):
             written.append(path)
             say(f"Averaged {', '.join(p.name for p in seen[-n:])} as {path}.")
     if not written:
@@ -151,12 +151,12 @@ def average_all(
 
 
 def _check_free(run: RunDirectory, out: RunDirectory, n: int) -> None:
-    """Refuses what `averaging.check_free` does, tuned weights, and means of other than n."""
-    from t2t_repro.training import averaging, checkpoints
+    """Refuses what `checkpoints.check_free` does, tuned weights, and means of other than n."""
+    from t2t_repro.training import checkpoints
 
-    averaging.check_free(run, out)
-    states = map(checkpoints.read_state_file, checkpoints.list_checkpoints(out.path))
-    others = {len(each.state.averaged) for each in states} - {n}
+    checkpoints.check_free(run, out)
+    states = map(checkpoints.read_state, checkpoints.list_checkpoints(out.path))
+    others = {len(each.averaged) for each in states} - {n}
     if others or (out.path / TUNED).exists():
         made = f"averages with --n={min(others)}" if others else f"{TUNED} of --tune"
         raise UserError(

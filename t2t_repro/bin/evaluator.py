@@ -78,7 +78,6 @@ def evaluate(run: TrainedRun, request: EvalRequest) -> dict[str, Any]:
 
     split, steps = "test" if request.eval_use_test_set else "dev", request.eval_steps
     where = devices.here(request.worker_gpu)
-    devices.warn(where)
     path = run.checkpoint(request.checkpoint_path)
     dataset = evaluation.evaluation_data(run.problem, split, config, steps)
     evaluator = evaluation.Evaluator(run.on(where).model(path), list(metrics.METRICS))

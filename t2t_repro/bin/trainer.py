@@ -163,9 +163,10 @@ def run(request: TrainRequest) -> dict[str, float]:
         UserError: as `plan.look_ahead` and `trainer.run`.
     """
     from t2t_repro import plan
-    from t2t_repro.training import trainer
+    from t2t_repro.training import devices, trainer
 
-    where = trainer.choose_devices(request)
+    choose = devices.here if request.schedule == "evaluate" else devices.choose
+    where = choose(request.worker_gpu)
     found = plan.look_ahead(request, where)
     if request.foresight and request.foresight.plan:
         return {}
@@ -364,8 +365,7 @@ def _run_in(output_dir: str | None) -> RunConfig | None:
 
 def choices(values: Mapping[str, Any], split: str) -> dict[str, Any]:
     """Returns the fields of `Plan` that the flags of best checkpoints and early stopping mean."""
-    from t2t_repro.training.best import KeepBest
-    from t2t_repro.training.early_stopping import EarlyStopping
+    from t2t_repro.training.best import EarlyStopping, KeepBest
 
     found: dict[str, Any] = {}
     if count := values["keep_best"]:

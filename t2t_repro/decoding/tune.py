@@ -147,9 +147,9 @@ def check(run: Any, out: RunDirectory) -> None:
             "Expected --output_dir to be a new folder, or one of t2t-avg-all --tune. Received: "
             f"{out.path}, which has checkpoints and no {TUNED}. Name another."
         )
-    from t2t_repro.training import averaging
+    from t2t_repro.training import checkpoints
 
-    averaging.check_free(run, out)
+    checkpoints.check_free(run, out)
 
 
 def tune(
@@ -189,7 +189,7 @@ def _tune(
 ) -> TunedDecoding:
     from t2t_repro.decoding.dev_bleu import DevSample
     from t2t_repro.decoding.engine import ModelEngine
-    from t2t_repro.training import averaging, checkpoints
+    from t2t_repro.training import checkpoints
 
     candidates = _candidates(run, request.n)
     sample = DevSample(run.problem, run.data_dir, count=request.sentences)
@@ -220,7 +220,7 @@ def _tune(
     usual = min(request.beams, key=lambda beam_size: abs(beam_size - DEFAULT.beam_size))
     first = dataclasses.replace(of_problem, beam_size=usual, alpha=DEFAULT.alpha)
     for number, (name, paths) in enumerate(candidates):
-        averages.append(averaging.average(paths, out.path / _WORK / str(number)))
+        averages.append(checkpoints.average(paths, out.path / _WORK / str(number)))
         checkpoints.load_weights(model, averages[-1])
         steps = tuple(checkpoints.step_of(path) for path in paths)
         tried.append(Weights(name, steps, score(name, first)))
@@ -272,7 +272,7 @@ def _candidates(run: Any, n: int) -> list[tuple[str, list[pathlib.Path]]]:
     best = run.path / "best"
     ranking = read_ranking(RunDirectory(best).checkpoints_dir)
     there = {checkpoints.step_of(path): path for path in checkpoints.list_checkpoints(best)}
-    ranked = [there[e.step] for e in (ranking.ranking if ranking else ()) if e.step in there][:n]
+    ranked = [there[e.step] for e in ranking.ranking if e.step in there][:n]
     found: dict[tuple[int, ...], tuple[str, list[pathlib.Path]]] = {}
 
     def add(name: str, paths: Sequence[pathlib.Path]) -> None:
@@ -283,10 +283,10 @@ def _candidates(run: Any, n: int) -> list[tuple[str, list[pathlib.Path]]]:
             found.setdefault(steps, (f"{name} ({said})", paths))
 
     add("the newest checkpoint", newest[-1:])
-    if ranking:
+    if ranking.ranking:
         add(f"the best by {ranking.metric}", ranked[:1])
     add(f"the mean of the newest {len(newest)}", newest)
-    if ranking:
+    if ranking.ranking:
         add(f"the mean of the best {len(ranked)} by {ranking.metric}", ranked)
     for _, paths in found.values():
         for path in paths:

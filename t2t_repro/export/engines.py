@@ -27,7 +27,6 @@ def engine_of(job: DecodeJob, say: Report) -> Engine:
 def _model(job: DecodeJob, say: Report) -> Engine:
     """The model of the run, or an ensemble of it and others."""
     where = devices.here(job.request.worker_gpu)
-    devices.warn(where)
     searches = job.searches()
     named = (path.strip() for path in (job.request.ensemble or "").split(","))
     others = [trained_run(path).on(where) for path in named if path]

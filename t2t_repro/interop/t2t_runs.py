@@ -238,7 +238,7 @@ def export_checkpoint(
     model, path = run.new_model(), run.checkpoint(checkpoint)
     # The slots belong to the trained weights, which T2T would decode by, and not by the averages.
     hp, unknown_there = config.hparams, t2t_optimizer.unknown_there(config.hparams)
-    has_state = checkpoints.has_training_state(path)
+    has_state = checkpoints.TRAINING in checkpoints.read_state(path).files
     with_optimizer = has_state and not (hp.ema_decay or unknown_there)
     if with_optimizer:
         model.compile(optimizer=optimizers.from_hparams(config.hparams))

@@ -1,27 +1,43 @@
-"""Halves batch_size until steps on the largest batches fit into memory.
+"""How large a batch may be, and how many make an update of a set size.
 
-A process that runs out of memory is often killed, not told: each size has a process of its own.
+`find` halves batch_size until steps on the largest batches fit into memory. A process that runs out
+of memory is often killed, not told: each size has a process of its own.
+
+`choose` makes updates of hparam effective_batch_size on whatever devices, as the paper's of 25,000
+tokens. A batch of batch_size tokens holds fewer, for padding counts there. How many real ones it
+has is known of the data; so few batches as may be are gathered for an update (multistep_adam), and
+they are made smaller until both sides together have twice effective_batch_size. What was chosen is
+in the run's hparams; a run that goes on keeps it, on other devices too, of which the trainer warns.
 """
 
 import dataclasses
 import math
 import os
 import resource
+import statistics
 import sys
 from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 import psutil
 
 from t2t_repro import process, registry
 from t2t_repro.config import HParams
+from t2t_repro.data import needs, tfrecord
 from t2t_repro.data.batching import hparams_to_batching_scheme
+from t2t_repro.data.needs import DataNeeds
 from t2t_repro.errors import UserError
 from t2t_repro.problem import Split
 from t2t_repro.run_directory import RunConfig
 from t2t_repro.training.request import TrainRequest
 
 _SHARE = 0.9  # of the free memory may be used
+_LENGTH = 28  # tokens of a sentence where the data are not there to say it: WMT's, about
+_FULL = 0.9  # of batch_size is in a batch: buckets round down, and the other side is shorter
+_REAL = 0.9  # of these are no padding
+_NEAR = 0.005  # of the size that is asked for
+_ROUNDS = 5  # the tokens of a batch do not quite follow its size: sizes are rounded down
 
 
 def find(request: TrainRequest) -> int:
@@ -34,16 +50,14 @@ def find(request: TrainRequest) -> int:
         UserError: if not even one token fits, or a trial ends for another reason.
     """
     room = _SHARE * min(psutil.virtual_memory().available, process.total_memory())
-    hparams = request.config.hparams
-    if hparams.effective_batch_size:  # however many are gathered, their sums take the same room
-        gathers = "optimizer=multistep_adam,optimizer_multistep_accumulate_steps=2"
-        hparams = hparams.override(gathers)
-    size = hparams.batch_size
+    if request.config.hparams.effective_batch_size:  # the sums of however many take the same room
+        gathers = {"optimizer": "multistep_adam", "optimizer_multistep_accumulate_steps": 2}
+        request = _with(request, **gathers)
+    size = request.config.hparams.batch_size
     while size:
-        tried = dataclasses.replace(hparams, batch_size=size)
-        config = dataclasses.replace(request.config, hparams=tried)
         try:
-            peak = process.call(_peak, config, request.load_user_code)
+            tried = _with(request, batch_size=size)
+            peak = process.call(_peak, tried.config, request.load_user_code)
         except process.OutOfMemory:
             peak = math.inf
         if peak <= room:
@@ -94,3 +108,95 @@ def largest_batches(
     shapes = [(rows, min(end - 1, longest)) for rows, begin, end in buckets if begin <= longest]
     worst = {max(shapes, key=lambda s: s[0] * s[1]), max(shapes, key=lambda s: s[0] * s[1] ** 2)}
     return [dict.fromkeys(("inputs", "targets"), np.full(s, 2, "int32")) for s in sorted(worst)]
+
+
+def choose(request: TrainRequest, replicas: int) -> TrainRequest:
+    """Returns a request whose updates have the size that is asked for, if one is.
+
+    Args:
+        request: as the user put it. Where its data are not there yet, WMT's are assumed.
+        replicas: how many devices share each batch.
+
+    Raises:
+        UserError: if the user says too how many batches to gather.
+    """
+    hparams = request.config.hparams
+    wanted = hparams.effective_batch_size
+    if not wanted or request.run.exists():  # which keeps what was chosen
+        return request
+    if hparams.optimizer_multistep_accumulate_steps:
+        raise UserError(
+            "Expected effective_batch_size or optimizer_multistep_accumulate_steps, which follows "
+            f"from it. Received: {wanted} and {hparams.optimizer_multistep_accumulate_steps}. "
+            "Leave the second out, or set effective_batch_size=0."
+        )
+    gathered, size = 0, hparams.batch_size
+    tried: dict[float, int] = {}  # how far from what is wanted: batch_size
+    for _ in range(_ROUNDS):
+        other = _with(request, batch_size=size)
+        real = replicas * statistics.mean(mean_batch(other, data_of(other)).real)
+        gathered = gathered or max(1, math.ceil((1 - _NEAR) * wanted / max(real, 1)))
+        tried[abs(gathered * real / wanted - 1)] = size
+        if min(tried) < _NEAR:
+            break
+        size = max(1, min(hparams.batch_size, round(size * wanted / (gathered * real))))
+    chosen: dict[str, Any] = {"batch_size": tried[min(tried)]}
+    if gathered > 1:
+        chosen["optimizer"] = "multistep_adam"
+        chosen["optimizer_multistep_accumulate_steps"] = gathered
+    return _with(request, **chosen)
+
+
+def _with(request: TrainRequest, **changes: Any) -> TrainRequest:
+    """Returns the request with other hparams."""
+    hparams = dataclasses.replace(request.config.hparams, **changes)
+    config = dataclasses.replace(request.config, hparams=hparams)
+    return dataclasses.replace(request, config=config)
+
+
+def data_of(request: TrainRequest) -> DataNeeds:
+    """Returns what the data of a run take.
+
+    Raises:
+        UserError: if they are broken, or are not there and nothing makes them.
+    """
+    problem, data_dir, job = request.problem, request.config.data_dir, request.job
+    if job is None:
+        tfrecord.find_shards(problem, Split.TRAIN, data_dir)
+    return needs.requirements(problem, data_dir, job and job.tmp_dir)
+
+
+class MeanBatch(NamedTuple):
+    """The mean batch of one device.
+
+    Attributes:
+        shape: how many sentences, and both lengths, padding included.
+        real: source and target tokens, without padding.
+    """
+
+    shape: tuple[float, float, float]
+    real: tuple[float, float]
+
+
+def mean_batch(request: TrainRequest, data: DataNeeds) -> MeanBatch:
+    """Returns the mean batch of a run, where its data are not there one of WMT's."""
+    hparams, problem = request.config.hparams, request.problem
+    if data.are_there:
+        from t2t_repro.data.pipeline import describe
+
+        where = hparams, request.config.data_dir
+        found = describe(problem, Split.TRAIN, *where, training=True)
+        if found.kept and found.batches:
+            tokens, room = (
+                (found.inputs_tokens, found.targets_tokens),
+                found.kept * (1 - found.padding),
+            )
+            source, target = (each / room for each in tokens)
+            real = tokens[0] / found.batches, tokens[1] / found.batches
+            return MeanBatch((found.kept / found.batches, source, target), real)
+    scheme = hparams_to_batching_scheme(hparams, length_multiplier=problem.batch_size_multiplier)
+    length = problem.packed_length or min(_LENGTH, hparams.max_length or _LENGTH)
+    sentences: float = max(1.0, _FULL * hparams.batch_size) / length
+    if hparams.use_fixed_batch_size:
+        sentences = scheme["batch_sizes"][sum(length >= each for each in scheme["boundaries"])]
+    return MeanBatch((sentences, length, length), (_REAL * sentences * length,) * 2)

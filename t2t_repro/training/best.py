@@ -1,21 +1,23 @@
-"""The checkpoints whose evaluation was best, in the folder `best` of their run.
+"""What the evaluations of a run decide: which checkpoints are the best, and when it ends.
 
-It is a run directory of its own, as t2t-avg-all writes one: t2t-decoder, t2t-eval and t2t-avg-all
-take it for --output_dir or --model_dir. It holds weights alone, as hard links where the file system
-has them; `checkpoints/ranking.json` says which is first.
+The best lie in the folder `best` of their run, a run directory of its own, as t2t-avg-all writes
+one: t2t-decoder, t2t-eval and t2t-avg-all take it for --output_dir or --model_dir. It holds weights
+alone, as hard links where the file system has them; `checkpoints/ranking.json` says which is first.
+
+A run ends early where its evaluations no longer get better (T2T: `EarlyStoppingHook` and
+`has_metric_plateaued` of utils/metrics_hook.py). metrics.jsonl is read after each evaluation and
+before the first step, so that a run that was killed stops where it would have stopped.
 """
 
 import dataclasses
 import json
 import math
-from collections.abc import Mapping
-
-import numpy as np
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from t2t_repro.errors import unknown
 from t2t_repro.files import write_text_atomic
 from t2t_repro.run_directory import RunDirectory
-from t2t_repro.training import checkpoints
 from t2t_repro.training.state import (
     DECODED_BLEU,
     LESS_IS_BETTER,
@@ -25,6 +27,11 @@ from t2t_repro.training.state import (
     read_ranking,
     sample_of,
 )
+
+if TYPE_CHECKING:  # t2t-show needs none
+    import numpy as np
+
+FLAGS = "eval_early_stopping_"  # with which those of t2t-trainer begin
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -50,7 +57,7 @@ class KeepBest:
         values: Mapping[str, float],
         split: str = "",
         sample: str = "",
-        weights: Mapping[str, np.ndarray] | None = None,
+        weights: "Mapping[str, np.ndarray] | None" = None,
     ) -> bool:
         """Keeps the checkpoint of `step` if it is among the best so far; returns whether it is.
 
@@ -65,11 +72,12 @@ class KeepBest:
             weights: what to keep, by the names that a checkpoint has for them; None: the whole
                 checkpoint that the run holds.
         """
+        from t2t_repro.training import checkpoints
+
         new = Ranked(step, self._scores(values), split, sample)
         best = self.directory(run)
         folder = best.checkpoints_dir
-        before = read_ranking(folder)
-        entries = [entry for entry in (before.ranking if before else ()) if entry.step != step]
+        entries = [entry for entry in read_ranking(folder).ranking if entry.step != step]
         entries = sorted([*entries, new], key=lambda entry: self._cost(entry, new))[: self.count]
         steps = [entry.step for entry in entries]
         if step in steps and weights is None:
@@ -97,14 +105,106 @@ class KeepBest:
 
     def _cost(self, entry: Ranked, new: Ranked) -> tuple[float, int]:
         """Returns what sorts an entry: less is better, and of equals the older one is."""
-        value = float(entry.values.get(self.metric, "nan"))  # an evaluation of old may lack it
         known = entry.split and new.split and self.metric in entry.values
         if known and self._of(entry) != self._of(new):
             return math.inf, 0  # such keep their order, in which the first was the best
-        if math.isnan(value):
-            return math.inf, entry.step
-        return (value if self.metric in LESS_IS_BETTER else -value), entry.step
+        value = float(entry.values.get(self.metric, "nan"))  # an evaluation of old may lack it
+        return _cost(value, self.metric in LESS_IS_BETTER), entry.step
 
     def _of(self, entry: Ranked) -> tuple[str, str]:
         """Returns what an entry's metric is of: the split, and which part of it."""
         return entry.split, sample_of(self.metric, entry.sample)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class EarlyStopping:
+    """When to stop; T2T's flags without their "eval_early_stopping_".
+
+    Attributes:
+        steps: over how many steps the metric has to have stood still.
+        metric: one of those that the evaluation reports.
+        metric_delta: a gain of less than this, from the first of these steps on, is none; 0: any
+            gain counts, whatever the metric's scale (T2T's default is 0.1, which no step of a BLEU
+            between 0 and 1 reaches).
+        split: which evaluations count.
+    """
+
+    steps: int
+    metric: str = "loss"
+    metric_delta: float = 0.0
+    split: str = "dev"
+
+    @classmethod
+    def of_options(cls, options: Mapping[str, str]) -> "EarlyStopping | None":
+        """Returns the early stopping of a run by what its run.json keeps of flags; None: none.
+
+        Args:
+            options: {flag: text}.
+        """
+        steps = int(options.get(f"{FLAGS}steps", 0))
+        if not steps:
+            return None
+        return cls(
+            steps=steps,
+            metric=options.get(f"{FLAGS}metric", cls.metric),
+            metric_delta=float(options.get(f"{FLAGS}metric_delta", cls.metric_delta)),
+            split="test" if options.get("eval_use_test_set") == "True" else cls.split,
+        )
+
+    def reason(self, rows: Iterable[Mapping[str, Any]], sample: str) -> str:
+        """Returns why the rows of metrics.jsonl say that the run should stop; "": it should not.
+
+        Args:
+            rows: the rows.
+            sample: what the run evaluates of the split, in words; evaluations of anything else, as
+                by t2t-eval, or before the run went on with other flags, do not count.
+        """
+        wanted = sample_of(self.metric, sample)
+        values = {
+            row["step"]: float(row[self.metric])
+            for row in rows
+            if row.get("kind") == "eval"
+            and row.get("split") == self.split
+            and sample_of(self.metric, row.get("sample", sample)) == wanted  # old runs say none
+            and self.metric in row
+        }
+        minimize = self.metric in LESS_IS_BETTER
+        start = plateau(values, self.steps, self.metric_delta, minimize=minimize)
+        if start is None:
+            return ""
+        since = (step for step in sorted(values) if step > start)
+        best = min(since, key=lambda step: _cost(values[step], minimize))
+        by = f" by {self.metric_delta:g}" if self.metric_delta else ""
+        return (
+            f"{self.metric} has not got better{by} for {self.steps} steps: it was "
+            f"{values[start]:.4f} at step {start}, the best since is {values[best]:.4f} at step "
+            f"{best}"
+        )
+
+
+def plateau(values: Mapping[int, float], steps: int, delta: float, *, minimize: bool) -> int | None:
+    """Returns the step since which a metric has not got better, for at least `steps`; None: it has.
+
+    T2T `has_metric_plateaued`: all values since the last that is at least `steps` old are compared
+    with that one. To become nan is no gain, of nan anything else is one.
+
+    Args:
+        values: {step: value}.
+        steps: how long it has to have stood still.
+        delta: how much better counts; 0: anything better.
+        minimize: whether less is better.
+    """
+    ordered = sorted(values.items())
+    old = [step for step, _ in ordered if step <= ordered[-1][0] - steps]
+    if not old:
+        return None
+    start = _cost(values[old[-1]], minimize)
+    gains = [start - _cost(value, minimize) for step, value in ordered if step > old[-1]]
+    return None if any(gain > 0 and gain >= delta for gain in gains) else old[-1]
+
+
+def _cost(value: float, minimize: bool) -> float:
+    """Returns what is less where a metric is better; of nan it is infinite."""
+    if math.isnan(value):
+        return math.inf
+    return value if minimize else -value

@@ -13,12 +13,12 @@ second pass, and stores plain bytes: as fast as the disk. Keras's own .weights.h
 the order in which a process made them and has no checksum; tf.train.Checkpoint needs TensorFlow.
 Everything is written under a temporary name, flushed to the disk, and renamed.
 
-First come the folders and their files, then a model's variables in them, then the thread that
-writes them while the training goes on.
+First come the folders and their files, then a model's variables in them, then the means of several,
+then the thread that writes them while the training goes on.
 """
 
+import collections
 import contextlib
-import dataclasses
 import json
 import os
 import pathlib
@@ -26,7 +26,7 @@ import re
 import shutil
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -35,17 +35,18 @@ import numpy as np
 
 from t2t_repro import schema
 from t2t_repro.errors import UserError
+from t2t_repro.files import INCOMPLETE, scratch_folder
 from t2t_repro.progress import on_stderr
+from t2t_repro.run_directory import RunDirectory
 from t2t_repro.training.state import (
     STATE,
     TRAINING,
     WEIGHTS,
     CorruptCheckpoint,
     State,
-    StateFile,
     no_checkpoint,
     read_ranking,
-    read_state_file,
+    read_state,
 )
 
 if TYPE_CHECKING:  # t2t-avg-all needs no Keras
@@ -53,7 +54,6 @@ if TYPE_CHECKING:  # t2t-avg-all needs no Keras
 
 PERMANENT = "permanent"  # in a state's `extra`: this checkpoint stays whatever is newer
 _NAME = re.compile(r"ckpt-(\d+)")
-_INCOMPLETE = ".incomplete-"
 _SHOWN = 20  # differences that an error lists
 _RENAMED = {  # layers that have another name in checkpoints written before
     "/feed_forward/conv1/": "/feed_forward/intermediate_dense/",
@@ -62,6 +62,7 @@ _RENAMED = {  # layers that have another name in checkpoints written before
 _BFLOAT16 = ":bfloat16"  # behind a name: numpy has no bfloat16, so its bits are stored as uint16
 
 Values = list[tuple["keras.Variable", Any]]  # arrays or variables of the weights' shapes
+Member = tuple[pathlib.Path, BinaryIO]  # a checkpoint, and its weights as an open file
 
 
 # --- folders and files
@@ -90,12 +91,10 @@ def latest(
 
     In a folder with a RANKING, as the `best` of a run, it is the first of that order instead.
     """
-    try:
-        ranking = read_ranking(_folder(directory))
-    except (OSError, schema.Malformed):  # half of one says nothing
-        ranking = None
-    entries = ranking.ranking if ranking else ()
-    places = {entry.step: place for place, entry in enumerate(entries)}
+    places: dict[int, int] = {}
+    with contextlib.suppress(OSError, schema.Malformed):  # half of one says nothing
+        ranking = read_ranking(_folder(directory)).ranking
+        places = {entry.step: place for place, entry in enumerate(ranking)}
     newest_first = list_checkpoints(directory)[::-1]
     for path in sorted(newest_first, key=lambda path: places.get(step_of(path), len(places))):
         try:
@@ -144,8 +143,8 @@ def verify(path: pathlib.Path) -> State:
     Raises:
         CorruptCheckpoint: naming the file and what is wrong with it.
     """
-    content = read_state_file(path)
-    for name, size in content.files.items():
+    state = read_state(path)
+    for name, size in state.files.items():
         file = path / name
         actual = file.stat().st_size if file.is_file() else None
         if actual != size:
@@ -157,17 +156,7 @@ def verify(path: pathlib.Path) -> State:
             raise CorruptCheckpoint(
                 f"Expected {file} as it was written. Received: changed {bad!r}."
             )
-    return content.state
-
-
-def has_training_state(path: pathlib.Path) -> bool:
-    """Whether `restore` finds optimizer slots and seeds in this checkpoint."""
-    return TRAINING in read_state_file(path).files
-
-
-def read_state(path: pathlib.Path) -> State:
-    """Returns where the run stood at a checkpoint; the arrays are not looked at."""
-    return read_state_file(path).state
+    return state
 
 
 def write(
@@ -202,22 +191,16 @@ def _write(
     """Makes `folder/ckpt-STEP` of the files that `fill` puts into a folder, atomically."""
     folder.mkdir(parents=True, exist_ok=True)
     _remove_leftovers(folder)
-    temporary = folder / f"{_INCOMPLETE}{state.step}"
-    temporary.mkdir()
-    try:
-        fill(temporary)
-        files = {file.name: file.stat().st_size for file in sorted(temporary.iterdir())}
-        content = StateFile(files=files, **vars(state))
-        with open(temporary / STATE, "w", encoding="utf-8") as file:
-            json.dump(dataclasses.asdict(content), file, indent=1)
-            _flush(file)
-    except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
-        raise
     final = folder / f"ckpt-{state.step}"
-    if final.exists():
-        delete(final)
-    os.rename(temporary, final)
+    with scratch_folder(final) as unfinished:
+        fill(unfinished)
+        files = {file.name: file.stat().st_size for file in sorted(unfinished.iterdir())}
+        with open(unfinished / STATE, "w", encoding="utf-8") as file:
+            json.dump(vars(state) | {"files": files}, file, indent=1)
+            _flush(file)
+        if final.exists():
+            delete(final)
+        os.rename(unfinished, final)
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -228,13 +211,13 @@ def _write(
 
 def _remove_leftovers(folder: pathlib.Path) -> None:
     """Removes what a kill left while a checkpoint was written or deleted."""
-    for leftover in folder.glob(f"{_INCOMPLETE}*"):
+    for leftover in folder.glob(f"*{INCOMPLETE}*"):
         shutil.rmtree(leftover, ignore_errors=True)
 
 
 def delete(path: pathlib.Path) -> None:
     """Removes a checkpoint so that a kill leaves no half of one under its name."""
-    hidden = path.with_name(f"{_INCOMPLETE}old-{path.name}")
+    hidden = path.with_name(f"{path.name}-old{INCOMPLETE}")
     os.rename(path, hidden)
     shutil.rmtree(hidden, ignore_errors=True)
 
@@ -257,23 +240,19 @@ def prune(folder: pathlib.Path, keep_max: int, step: int) -> None:
         delete(old)
 
 
-def read_arrays(file: pathlib.Path) -> dict[str, np.ndarray]:
+def read_arrays(path: pathlib.Path) -> dict[str, np.ndarray]:
     """Returns {name: array} of an .npz that `write` made; the checksums are checked."""
-    with opened(file) as stream:
-        return read_opened(stream)
+    with _opened(path) as file:
+        return _read_opened(file)
 
 
-def opened(file: pathlib.Path) -> BinaryIO:
-    """Returns an .npz for `read_opened`, which can be read as often as is wished.
-
-    Also once it was removed: its bytes stay on the disk until it is closed.
-    """
-    with _reading(file):
-        return open(file, "rb")
+def _opened(path: pathlib.Path) -> BinaryIO:
+    with _reading(path):
+        return open(path, "rb")
 
 
-def read_opened(file: BinaryIO) -> dict[str, np.ndarray]:
-    """Returns what `read_arrays` does, of what `opened` returned."""
+def _read_opened(file: BinaryIO) -> dict[str, np.ndarray]:
+    """Returns what `read_arrays` does, of an open file, as often as is wished."""
     with _reading(file.name):
         zipfile.ZipFile(file).close()  # what is none, NumPy would take for something else
         file.seek(0)
@@ -435,9 +414,9 @@ def restore(model: "keras.Model", path: str | os.PathLike) -> State:
         UserError: if something does not fit (everything is listed), or it is an average.
     """
     path = pathlib.Path(path)
-    content = read_state_file(path)
-    if TRAINING not in content.files:
-        steps = list(content.averaged)
+    state = read_state(path)
+    if TRAINING not in state.files:
+        steps = list(state.averaged)
         average = f" (an average of the steps {steps})" if steps else ""
         raise UserError(
             f"Expected a checkpoint of training. Received: {path}, which holds weights only"
@@ -447,7 +426,7 @@ def restore(model: "keras.Model", path: str | os.PathLike) -> State:
     training, saved = read_arrays(path / TRAINING), read_arrays(path / WEIGHTS)
     assign(_saved_weights(model), saved, path)
     assign(_training_variables(model), training, path)
-    return content.state
+    return state
 
 
 def load_weights(model: "keras.Model", path: str | os.PathLike) -> State:
@@ -508,6 +487,104 @@ def _optimizer(model: "keras.Model") -> Any:
     """Returns what keeps the averages: the optimizer, or that inside one that scales the loss."""
     optimizer = getattr(model, "optimizer", None)
     return getattr(optimizer, "inner_optimizer", optimizer)
+
+
+# --- means of checkpoints (Section 6.1 of the paper; T2T utils/avg_checkpoints.py)
+
+
+def average(paths: Sequence[pathlib.Path], out: str | os.PathLike) -> pathlib.Path:
+    """Averages weights in float64 and writes them as `out/ckpt-STEP`, STEP being the last one's.
+
+    Raises:
+        UserError: if names or shapes differ.
+    """
+    return list(rolling_average(members(paths), out, len(paths)))[-1]
+
+
+def members(
+    paths: Iterable[pathlib.Path], gone: Callable[[pathlib.Path], None] | None = None
+) -> Iterator[Member]:
+    """Yields checkpoints, each with its weights as an open file, as `rolling_average` takes them.
+
+    Args:
+        paths: the checkpoints.
+        gone: called with one that a trainer has removed since it was found, which is left out;
+            None: that is an error.
+    """
+    for path in paths:
+        try:
+            file = _opened(path / WEIGHTS)
+        except CorruptCheckpoint:
+            if gone is None or path.exists():
+                raise
+            gone(path)
+        else:
+            yield path, file
+
+
+def rolling_average(
+    found: Iterable[Member], out: str | os.PathLike, window: int
+) -> Iterator[pathlib.Path]:
+    """Yields the average of each `window` successive checkpoints as it is written to `out`.
+
+    It has the time of the last of them (T2T's bin/t2t_avg_all.py). A checkpoint is read when it
+    comes, and once more when it leaves the window. Its file is open meanwhile, since a trainer may
+    remove the checkpoint; all weights would not fit into memory.
+    """
+    folder, sums = pathlib.Path(out), dict[str, np.ndarray]()
+    held: collections.deque[Member] = collections.deque()
+    try:
+        for path, file in found:
+            held.append((path, file))
+            values = _read_opened(file)
+            if not sums:
+                sums = {name: np.zeros(value.shape, "float64") for name, value in values.items()}
+            check_shapes({name: total.shape for name, total in sums.items()}, values, path)
+            for name, value in values.items():
+                sums[name] += value
+            if len(held) < window:
+                continue
+            means = {name: (sums[name] / window).astype(v.dtype) for name, v in values.items()}
+            steps = tuple(step_of(member) for member, _ in held)
+            before = _averaged(folder / f"ckpt-{steps[-1]}")
+            state = State(step=steps[-1], averaged=steps)
+            written = write(folder, {WEIGHTS: encode(means)}, state)
+            if before in (None, steps):  # one of others is known to be another by its time
+                saved = os.fstat(file.fileno()).st_mtime
+                os.utime(written, (saved, saved))  # t2t-bleu's curves are over this time, too
+            yield written
+            for name, value in _read_opened(held[0][1]).items():
+                sums[name] -= value
+            held.popleft()[1].close()
+    finally:
+        for _, file in held:
+            file.close()
+
+
+def _averaged(path: pathlib.Path) -> tuple[int, ...] | None:
+    """Returns of which steps a checkpoint is the mean; None: there is none."""
+    with contextlib.suppress(CorruptCheckpoint):
+        return read_state(path).averaged
+    return None
+
+
+def check_free(run: RunDirectory, out: RunDirectory) -> None:
+    """Refuses a folder that is not for averages of the run, and holds what is not to be replaced.
+
+    Raises:
+        UserError: naming it.
+    """
+    received = ""
+    if out.exists() and not run.is_continued_by(out):
+        received = f"{out.path}, another run"
+    for path in list_checkpoints(out.path):
+        if not received and not read_state(path).averaged:
+            received = f"{out.path}, whose {path.name} was trained"
+    if received:
+        raise UserError(
+            "Expected --output_dir to be a new folder, or one of averages of the run. Received: "
+            f"{received}. Name another."
+        )
 
 
 # --- writing while the training goes on

@@ -34,6 +34,7 @@ from t2t_repro.training.checkpoints import seed_variables
 TF_CONFIG = "TF_CONFIG"  # which tells TensorFlow's strategies the hosts of a run
 _JOBS = ("chief", "worker")
 _SEED_STRIDE = 1_000_003  # from one replica's seed to the next
+_NOTE = 4096  # bytes of what the chief tells the workers, at most
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
 _PACKAGES = {"tensorflow": "tensorflow[and-cuda]", "jax": "jax[cuda12]"}
 
@@ -125,10 +126,11 @@ class Devices:
             for variable in [*model.weights, *seeds, *model.optimizer.variables]:
                 value = np.asarray(variable)
                 wide = value.astype("int64" if value.dtype.kind in "iub" else "float32")
-                mine = wide if self.cluster.is_chief else np.zeros_like(wide)
-                total = self._worker_sum(mine.ravel()).numpy()  # flat: one trace for all
-                variable.assign(total.astype(value.dtype).reshape(value.shape))
-            note = json.loads(self._broadcast_text(json.dumps(note)))
+                chiefs = self._of_chief(wide.ravel())  # flat: one trace for all
+                variable.assign(chiefs.astype(value.dtype).reshape(value.shape))
+            text = json.dumps(note).encode().ljust(_NOTE)
+            chiefs = self._of_chief(np.frombuffer(text, "uint8").astype("int64"))
+            note = json.loads(chiefs.astype("uint8").tobytes())
         if self.strategy is not None and keras.backend.backend() == "tensorflow":
             for variable in seeds:
                 seed = np.asarray(variable)
@@ -140,9 +142,11 @@ class Devices:
         """Raises a UserError if a worker has other `settings` than the chief; names them."""
         if self.cluster.size == 1:
             return
-        checksums = [zlib.crc32(repr(value).encode()) for value in settings.values()]
-        everyones = self._gather(np.array(checksums, "int64"))
-        differs = everyones != everyones[0]
+        checksums = np.zeros((self.cluster.size, len(settings)), "int64")
+        own = [zlib.crc32(repr(value).encode()) for value in settings.values()]
+        checksums[self.cluster.index] = own
+        checksums = self._worker_sum(checksums).numpy()
+        differs = checksums != checksums[0]
         if not differs.any():
             return
         worker = int(np.argmax(differs.any(axis=1)))
@@ -179,25 +183,19 @@ class Devices:
 
         return total
 
-    def _gather(self, values: np.ndarray) -> np.ndarray:
-        """Returns (workers, n) of each worker's int64 (n,)."""
-        rows = np.zeros((self.cluster.size, len(values)), "int64")
-        rows[self.cluster.index] = values
-        return self._worker_sum(rows).numpy()
-
-    def _broadcast_text(self, text: str) -> str:
-        """Returns the chief's text."""
-        mine = np.frombuffer(text.encode(), "uint8").astype("int64")
-        size = int(self._gather(np.array([len(mine)], "int64"))[0, 0])
-        padded = mine if self.cluster.is_chief else np.zeros(size, "int64")
-        return self._worker_sum(padded).numpy().astype("uint8").tobytes().decode()
+    def _of_chief(self, values: np.ndarray) -> np.ndarray:
+        """Returns the chief's values; every worker has as many."""
+        mine = values if self.cluster.is_chief else np.zeros_like(values)
+        return self._worker_sum(mine).numpy()
 
 
 ONE = Devices()
 
 
 def choose(worker_gpu: int | None = None, environment: Mapping[str, str] = os.environ) -> Devices:
-    """Returns the devices to compute on. Call it before anything else of TensorFlow or JAX runs.
+    """Returns the devices to compute on, and warns where a machine's GPUs are not found.
+
+    Call it before anything else of TensorFlow or JAX runs.
 
     Args:
         worker_gpu: how many of this worker; None: all GPUs it sees, one CPU where it sees none. On
@@ -207,11 +205,41 @@ def choose(worker_gpu: int | None = None, environment: Mapping[str, str] = os.en
     Raises:
         UserError: if there are fewer, or TF_CONFIG is wrong, or asks for what the backend has not.
     """
-    cluster = cluster_of(environment)
+    cluster, backend = cluster_of(environment), keras.backend.backend()
     if not os.environ.get(TF_CONFIG, "x").strip():
         del os.environ[TF_CONFIG]  # TensorFlow would read it as JSON, empty as it is
-    if keras.backend.backend() != "tensorflow":
-        return _under_jax(worker_gpu, cluster)
+    under = _under_tensorflow if backend == "tensorflow" else _under_jax
+    where = under(worker_gpu, cluster)
+    if where.kind == "CPU" and (there := nvidia_gpus()):
+        hidden = os.environ.get(_VISIBLE)
+        install = f"Install CUDA's libraries: pip install '{_PACKAGES[backend]}'"
+        why = install if hidden is None else f"{_VISIBLE}={hidden!r} hides them: unset it"
+        progress.on_stderr(
+            f"Warning: computing on the CPU: the machine has {_counted(there)}, of which {backend} "
+            f"finds none. {why}."
+        )
+    return where
+
+
+def here(worker_gpu: int | None = None) -> Devices:
+    """Returns the devices of this host, to evaluate and decode on; TF_CONFIG does not count.
+
+    Args:
+        worker_gpu: as in `choose`.
+
+    Raises:
+        UserError: as `choose`.
+    """
+    return choose(worker_gpu, {})
+
+
+def described() -> str:
+    """Returns what Keras computes on here, such as "tensorflow on 2 x NVIDIA H100"."""
+    gpus = _gpu_names() or ["CPU"]
+    return f"{keras.backend.backend()} on {f'{len(gpus)} x ' * (len(gpus) > 1)}{gpus[0]}"
+
+
+def _under_tensorflow(worker_gpu: int | None, cluster: Cluster) -> Devices:
     import tensorflow as tf
 
     gpus = tf.config.list_physical_devices("GPU")
@@ -235,28 +263,9 @@ def choose(worker_gpu: int | None = None, environment: Mapping[str, str] = os.en
             (cpu,) = tf.config.list_physical_devices("CPU")
             tf.config.set_logical_device_configuration(cpu, parts)
     logical = tf.config.list_logical_devices(kind)
-    if count > len(logical):
-        raise _too_many(count, len(logical))
+    _check_count(count, len(logical))
     names = [device.name for device in logical[:count]]
     return Devices(tf.distribute.MirroredStrategy(names), cluster, count, kind)
-
-
-def here(worker_gpu: int | None = None) -> Devices:
-    """Returns the devices of this host, to evaluate and decode on; TF_CONFIG does not count.
-
-    Args:
-        worker_gpu: as in `choose`.
-
-    Raises:
-        UserError: as `choose`.
-    """
-    return choose(worker_gpu, {})
-
-
-def described() -> str:
-    """Returns what Keras computes on here, such as "tensorflow on 2 x NVIDIA H100"."""
-    gpus = _gpu_names() or ["CPU"]
-    return f"{keras.backend.backend()} on {f'{len(gpus)} x ' * (len(gpus) > 1)}{gpus[0]}"
 
 
 def _under_jax(worker_gpu: int | None, cluster: Cluster) -> Devices:
@@ -276,8 +285,7 @@ def _under_jax(worker_gpu: int | None, cluster: Cluster) -> Devices:
     if kind == "GPU":
         _keep_programs()
     count = _count(worker_gpu, 0 if kind == "CPU" else len(devices), cluster)
-    if count > len(devices):
-        raise _too_many(count, len(devices))
+    _check_count(count, len(devices))
     if count == 1:
         return Devices(kind=kind)
     names = [f"{device.platform}:{device.id}" for device in devices[:count]]
@@ -306,17 +314,17 @@ def _count(worker_gpu: int | None, gpus: int, cluster: Cluster) -> int:
     """Returns how many devices this worker trains on, of so many GPUs."""
     if worker_gpu is None:
         return gpus or 1
-    most = gpus or (1 if cluster.size > 1 else max(2, available_cores()))
-    if not 1 <= worker_gpu <= most:
-        raise _too_many(worker_gpu, most)
+    _check_count(worker_gpu, gpus or (1 if cluster.size > 1 else max(2, available_cores())))
     return worker_gpu
 
 
-def _too_many(wanted: int, most: int) -> UserError:
-    return UserError(
-        f"Expected --worker_gpu between 1 and {most}, the GPUs or CPU cores that there are. "
-        f"Received: {wanted}. Give another number; without one a run takes that which it has kept."
-    )
+def _check_count(wanted: int, most: int) -> None:
+    if not 1 <= wanted <= most:
+        raise UserError(
+            f"Expected --worker_gpu between 1 and {most}, the GPUs or CPU cores that there are. "
+            f"Received: {wanted}. Give another number; without one a run takes that which it has "
+            "kept."
+        )
 
 
 def names(where: Devices) -> str:
@@ -358,20 +366,6 @@ def nvidia_gpus() -> list[Device]:
         return []
     rows = [line.rpartition(", ") for line in done.stdout.splitlines() if ", " in line]
     return [(name, int(mb) << 20 if mb.isdigit() else 0) for name, _, mb in rows]
-
-
-def warn(where: Devices) -> None:
-    """Says so if the machine has GPUs, and the backend finds none of them."""
-    there, backend = nvidia_gpus() if where.kind == "CPU" else [], keras.backend.backend()
-    if not there:
-        return
-    hidden = os.environ.get(_VISIBLE)
-    install = f"Install CUDA's libraries: pip install '{_PACKAGES[backend]}'"
-    why = install if hidden is None else f"{_VISIBLE}={hidden!r} hides them: unset it"
-    progress.on_stderr(
-        f"Warning: computing on the CPU: the machine has {_counted(there)}, of which {backend} "
-        f"finds none. {why}."
-    )
 
 
 def compiles(asked: bool = False) -> bool:

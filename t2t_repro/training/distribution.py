@@ -5,7 +5,7 @@ import functools
 import math
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from typing import Any, NamedTuple
 
@@ -19,13 +19,6 @@ from t2t_repro.training.devices import ONE, Devices
 FeatureShapes = Mapping[str, tuple[int, int]]  # {feature: (rows, length)}
 Say = Callable[[str], None]
 _LOOK = 0.2  # seconds from one look for a signal to the next
-
-
-def batches(dataset) -> Iterator:
-    """Yields the batches of a tf.data.Dataset; under JAX of any iterable."""
-    if keras.backend.backend() != "tensorflow":
-        return iter(getattr(dataset, "as_numpy_iterator", dataset.__iter__)())
-    return iter(dataset)
 
 
 def for_all_shapes(
@@ -233,7 +226,7 @@ def _under_jax(model: GuardedModel, devices: Devices, ahead: "CompilePool | None
 
 
 class CompilePool:
-    """Compiles a JAX step for each shape of a batch, in threads; a context that waits for them.
+    """Compiles a JAX step for each shape of a batch, in threads; `close` waits for them.
 
     For a GPU that takes long, since XLA tries many programs for each product and keeps the fastest,
     and a run has as many shapes as buckets. So threads make them, those of the most frequent shapes
@@ -252,10 +245,8 @@ class CompilePool:
         self._tracing = threading.Lock()  # Keras layers are not made to be traced side by side
         self._lower: Callable[[FeatureShapes], Any]  # that of `begin`
 
-    def __enter__(self) -> "CompilePool":
-        return self
-
-    def __exit__(self, *error: object) -> None:
+    def close(self) -> None:
+        """Waits for what is at work, and begins no more."""
         self._pool.shutdown(cancel_futures=True)
 
     def begin(self, lower: Callable[[FeatureShapes], Any]) -> None:

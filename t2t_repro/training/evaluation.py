@@ -1,6 +1,5 @@
 """Evaluation of a model, teacher-forced, with tensor2tensor's metrics; and on which data."""
 
-import functools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -132,12 +131,11 @@ class _Statistics(keras.Model):
         where a run was resumed.
         """
 
-        call = functools.partial(self._call_on, device)
-        return distribution.for_all_shapes(call, features, self.jit_compile)
+        def call(batch):
+            with copies.device_scope(self.model, device):
+                return self.call(batch)
 
-    def _call_on(self, device: str, batch):
-        with copies.device_scope(self.model, device):
-            return self.call(batch)
+        return distribution.for_all_shapes(call, features, self.jit_compile)
 
     def call(self, batch, training=False):
         return metrics.token_statistics(self.model(batch, training=False), batch["targets"])

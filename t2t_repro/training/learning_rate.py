@@ -99,14 +99,16 @@ def _cosdecay(hp, step):
 
 
 def _single_cycle_cos_decay(hp, step):
-    after_warmup = ops.maximum(step, hp.learning_rate_warmup_steps) - hp.learning_rate_warmup_steps
-    length = hp.train_steps - hp.learning_rate_warmup_steps
-    return ops.cos(after_warmup * math.pi / length) / 2.0 + 0.5
+    return _cosine_after_warmup(hp, step, hp.train_steps - hp.learning_rate_warmup_steps)
 
 
 def _multi_cycle_cos_decay(hp, step):
+    return _cosine_after_warmup(hp, step, hp.learning_rate_decay_steps)
+
+
+def _cosine_after_warmup(hp, step, length):
     after_warmup = ops.maximum(step, hp.learning_rate_warmup_steps) - hp.learning_rate_warmup_steps
-    return ops.cos(after_warmup * math.pi / hp.learning_rate_decay_steps) / 2.0 + 0.5
+    return ops.cos(after_warmup * math.pi / length) / 2.0 + 0.5
 
 
 def _rsqrt_decay(hp, step):
@@ -170,14 +172,6 @@ def _none(hp, step):
     return ops.ones_like(step)
 
 
-def _exp(hp, step):
-    """Unlike the factor exp_decay, not held at 1 before the warmup's end, where nobody sees it."""
-    periods = (step - hp.learning_rate_warmup_steps) / hp.learning_rate_decay_steps
-    if hp.learning_rate_decay_staircase:
-        periods = ops.floor(periods)
-    return ops.power(_float32(hp.learning_rate_decay_rate), periods)
-
-
 def _cosine(hp, step):
     """Down and up again in 2 * learning_rate_cosine_cycle_steps."""
     cycle = float(hp.learning_rate_cosine_cycle_steps)
@@ -212,7 +206,7 @@ _FACTORS: dict[str, Factor] = {
 _SCHEMES: dict[str, Factor] = {
     "noam": _noam,
     "none": _none,
-    "exp": _exp,
+    "exp": _exp_decay,  # unlike T2T's held at 1 before the warmup's end, where nobody sees it
     "cosine": _cosine,
     "cyclelinear10x": _cyclelinear10x,
     "sqrt": _sqrt,

@@ -50,9 +50,8 @@ class TrainingLog:
     ):
         self._run, self._train_steps, self._every = run, train_steps, every
         self._stream, self._writer = stream or sys.stdout, writer
-        self._seconds = self._total_seconds = 0.0
-        self._tokens = self._steps = self._total_steps = 0
-        self._shown = 0.0
+        self._seconds = self._total_seconds = self._shown = 0.0
+        self._tokens = self._total_steps = 0
         self._unfinished_line = False
 
     def is_due(self, step: int) -> bool:
@@ -66,7 +65,7 @@ class TrainingLog:
         tokens: int,
         seconds: float,
         learning_rate: Callable[[], Any],
-        more: Callable[[], dict[str, float]] = dict,
+        more: Callable[[], tuple[dict[str, float], dict[str, float]]] = lambda: ({}, {}),
     ) -> None:
         """Adds one step.
 
@@ -76,15 +75,14 @@ class TrainingLog:
             tokens: its real target tokens.
             seconds: how long it took.
             learning_rate: called for its value when there is something to report.
-            more: called for what else to record of a step that is reported.
+            more: called for what else to record of a step that is reported, and for what is too
+                much for metrics.jsonl: that goes into the events alone.
         """
-        first = self._total_steps == 0
-        self._total_steps += 1
-        if not first:  # the first step of a process compiles
-            self._steps += 1
+        if self._total_steps:  # the first step of a process compiles
             self._tokens += tokens
             self._seconds += seconds
             self._total_seconds += seconds
+        self._total_steps += 1
         now = time.monotonic()
         report = self.is_due(step)
         overwrite = self._stream.isatty() and now - self._shown > 0.5
@@ -102,9 +100,9 @@ class TrainingLog:
             return
         self.say(text)
         values = {"loss": loss, "learning_rate": rate, "tokens_per_second": tokens_per_second}
-        self._record("train", step, values | more())
-        self._tokens = self._steps = 0
-        self._seconds = 0.0
+        others, parts = more()
+        self._record("train", step, values | others, parts)
+        self._tokens, self._seconds = 0, 0.0
 
     def evaluation(
         self,
@@ -134,7 +132,7 @@ class TrainingLog:
         self.say(f"step {step} | {what}: {shown} | {duration(seconds)}")
         if record:
             labels = {BLEU_SIGNATURE: signature} if signature else {}
-            self._record("eval", step, values, split=split, sample=sample, **labels)
+            self._record("eval", step, values, {}, split=split, sample=sample, **labels)
 
     def recorded(self, step: int, split: str, sample: str) -> dict[str, float]:
         """Returns what `evaluation` has recorded of these before; {} if nothing."""
@@ -151,11 +149,6 @@ class TrainingLog:
             self._run.cut_metrics(step)
         if self._writer is not None:
             self._writer.restart(step)
-
-    def details(self, step: int, values: dict[str, float]) -> None:
-        """Writes what is too much for metrics.jsonl into the events."""
-        if self._writer is not None:
-            self._writer.scalars(TRAIN, step, values)
 
     def say(self, text: str) -> None:
         """Prints a line of its own."""
@@ -174,7 +167,14 @@ class TrainingLog:
         print(clear + text, end="" if overwrite else "\n", file=self._stream, flush=True)
         self._unfinished_line = overwrite
 
-    def _record(self, kind: str, step: int, values: dict[str, float], **labels: str) -> None:
+    def _record(
+        self,
+        kind: str,
+        step: int,
+        values: dict[str, float],
+        parts: dict[str, float],
+        **labels: str,
+    ) -> None:
         if self._run is None:
             return
         # JSON has no NaN: what is not finite is written as text.
@@ -182,7 +182,7 @@ class TrainingLog:
         head = {"kind": kind, "step": step, "time": round(time.time(), 3)} | labels
         self._run.append_metrics(head | finite)
         if self._writer is not None:
-            self._writer.scalars(kind, step, values)
+            self._writer.scalars(kind, step, values | parts)
 
 
 class EventWriter:
@@ -196,42 +196,30 @@ class EventWriter:
         self, kind: str, step: int, values: Mapping[str, float], wall_time: float | None = None
     ) -> None:
         """Writes {name: value}, under the time `wall_time` in seconds; None: the present."""
-        from tensorboard.compat.proto.summary_pb2 import Summary
-
-        scalars = [Summary.Value(tag=k, simple_value=v) for k, v in values.items()]
-        self._add(kind, step, scalars, wall_time)
+        scalars = [{"tag": name, "simple_value": value} for name, value in values.items()]
+        self._add(kind, step, wall_time, summary={"value": scalars})
 
     def text(self, kind: str, step: int, name: str, markdown: str) -> None:
         """Writes text in Markdown."""
-        from tensorboard.plugins.text import metadata
+        from tensorboard.plugins.text.metadata import create_summary_metadata
 
-        self._strings(kind, step, name, [markdown], metadata.create_summary_metadata(name, ""))
+        self._strings(kind, step, name, [markdown], create_summary_metadata(name, ""))
 
     def picture(self, kind: str, step: int, name: str, png: bytes) -> None:
         """Writes a PNG."""
-        from tensorboard.plugins.image import metadata
+        from tensorboard.plugins.image.metadata import create_summary_metadata
 
         width, height = (str(int.from_bytes(png[at : at + 4], "big")) for at in (16, 20))
         strings = [width, height, png]
-        self._strings(kind, step, name, strings, metadata.create_summary_metadata(name, ""))
+        self._strings(kind, step, name, strings, create_summary_metadata(name, ""))
 
     def restart(self, step: int) -> None:
         """Tells TensorBoard that the run goes on from `step`: later events are of steps undone."""
-        from tensorboard.compat.proto.event_pb2 import Event, SessionLog
+        from tensorboard.compat.proto.event_pb2 import SessionLog
 
         others = {path.parent.name for path in self._folder.glob("*/events.out.tfevents*")}
         for kind in (TRAIN, *sorted(others)):
-            session = SessionLog(status=SessionLog.START)
-            event = Event(wall_time=time.time(), step=step + 1, session_log=session)
-            self._writer(kind).add_event(event)
-            self._writer(kind).flush()
-
-    def _strings(self, kind: str, step: int, name: str, strings: list, metadata: Any) -> None:
-        from tensorboard.compat.proto.summary_pb2 import Summary
-        from tensorboard.util import tensor_util
-
-        tensor = tensor_util.make_tensor_proto(np.array(strings, dtype=object))
-        self._add(kind, step, [Summary.Value(tag=name, tensor=tensor, metadata=metadata)])
+            self._add(kind, step + 1, session_log={"status": SessionLog.START})
 
     def close(self) -> None:
         """Ends the files."""
@@ -239,22 +227,24 @@ class EventWriter:
             writer.close()
         self._writers.clear()  # what is written later begins files of its own
 
-    def _add(self, kind: str, step: int, values: list, wall_time: float | None = None) -> None:
+    def _strings(self, kind: str, step: int, name: str, strings: list, metadata: Any) -> None:
+        from tensorboard.util.tensor_util import make_tensor_proto
+
+        tensor = make_tensor_proto(np.array(strings, dtype=object))
+        value = {"tag": name, "tensor": tensor, "metadata": metadata}
+        self._add(kind, step, summary={"value": [value]})
+
+    def _add(self, kind: str, step: int, wall_time: float | None = None, **content: Any) -> None:
+        """Writes an event of a summary or another part of tensorboard's Event."""
         from tensorboard.compat.proto.event_pb2 import Event
-        from tensorboard.compat.proto.summary_pb2 import Summary
-
-        when = time.time() if wall_time is None else wall_time
-        writer = self._writer(kind)
-        writer.add_event(Event(wall_time=when, step=step, summary=Summary(value=values)))
-        writer.flush()
-
-    def _writer(self, kind: str) -> Any:
         from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
         if kind not in self._writers:
             where = self._folder if kind == TRAIN else self._folder / kind
             self._writers[kind] = EventFileWriter(str(where))
-        return self._writers[kind]
+        when = time.time() if wall_time is None else wall_time
+        self._writers[kind].add_event(Event(wall_time=when, step=step, **content))
+        self._writers[kind].flush()
 
 
 def make_writer(run: RunDirectory) -> EventWriter | None:
@@ -280,7 +270,9 @@ def norms(
         {"weight_norm/PART": ...}, of each sublayer and of what else there is.
     """
     squares = {} if gradients is None else {"gradient_norm": gradients}
-    squares["weight_norm"] = _squares_of(model.trainable_variables)
+    # Of each variable, computed where it lies.
+    of_weights = [ops.sum(ops.square(ops.cast(v, "float32"))) for v in model.trainable_variables]
+    squares["weight_norm"] = np.asarray(ops.stack(of_weights))
     whole = {name: float(np.sqrt(of.sum())) for name, of in squares.items()}
     parts = {
         f"{name}/{place}": float(np.sqrt(of[indices].sum()))
@@ -300,9 +292,3 @@ def _places(model: keras.Model) -> dict[str, list[int]]:
         place = sublayer[1] if sublayer else name.partition("/")[0]
         places.setdefault(place, []).append(index)
     return places
-
-
-def _squares_of(variables: list) -> np.ndarray:
-    """Returns the squared norm of each variable, computed where it lies."""
-    squares = [ops.sum(ops.square(ops.cast(v, "float32"))) for v in variables]
-    return np.asarray(ops.stack(squares))

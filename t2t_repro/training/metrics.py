@@ -7,6 +7,7 @@ each prediction sees the reference before it. None is a number to publish.
 `B` batch, `T` target length, `V` vocabulary.
 """
 
+import itertools
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -17,7 +18,6 @@ from t2t_repro.scoring.bleu import token_bleu
 from t2t_repro.text.encoders import PAD_ID
 
 TOP = 5
-_ROUGE_ORDER = 2
 
 
 def token_statistics(logits, labels) -> dict:
@@ -77,27 +77,26 @@ def approx_bleu_score(statistics: dict, labels: np.ndarray) -> tuple[float, floa
 
 def rouge_2_fscore(statistics: dict, labels: np.ndarray) -> tuple[float, float]:
     """Mean F1 of the sets of bigrams, padding included, as T2T; weighs batches alike."""
-    scores = []
-    for hypothesis, reference in _sentences(statistics, labels):
-        predicted = set(_ngrams(hypothesis, _ROUGE_ORDER))
-        wanted = set(_ngrams(reference, _ROUGE_ORDER))
+
+    def score(hypothesis: list[int], reference: list[int]) -> float:
+        predicted, wanted = (set(itertools.pairwise(ids)) for ids in (hypothesis, reference))
         common = len(predicted & wanted)
-        precision = common / len(predicted) if predicted else 0.0
-        recall = common / len(wanted) if wanted else 0.0
-        scores.append(2 * precision * recall / (precision + recall + 1e-8))
-    return float(np.mean(scores)), 1.0
+        precision, recall = common / max(1, len(predicted)), common / max(1, len(wanted))
+        return 2 * precision * recall / (precision + recall + 1e-8)
+
+    return float(np.mean([score(*pair) for pair in _sentences(statistics, labels)])), 1.0
 
 
 def rouge_l_fscore(statistics: dict, labels: np.ndarray) -> tuple[float, float]:
     """Mean F of the longest common subsequence, padding included, as T2T; weighs batches alike."""
-    scores = []
-    for hypothesis, reference in _sentences(statistics, labels):
+
+    def score(hypothesis: list[int], reference: list[int]) -> float:
         common = longest_common_subsequence(hypothesis, reference)
         recall, precision = common / len(reference), common / len(hypothesis)
         beta = precision / (recall + 1e-12)
-        numerator = (1 + beta**2) * recall * precision
-        scores.append(numerator / (recall + beta**2 * precision + 1e-12))
-    return float(np.mean(scores)), 1.0
+        return (1 + beta**2) * recall * precision / (recall + beta**2 * precision + 1e-12)
+
+    return float(np.mean([score(*pair) for pair in _sentences(statistics, labels)])), 1.0
 
 
 def edit_distance(statistics: dict, labels: np.ndarray) -> tuple[float, float]:
@@ -194,10 +193,6 @@ def levenshtein(a: Sequence[int], b: Sequence[int]) -> int:
 def _sentences(statistics: dict, labels: np.ndarray) -> zip:
     """Returns the ids of each prediction and of its reference, padding included."""
     return zip(statistics["predictions"].tolist(), labels.tolist(), strict=True)
-
-
-def _ngrams(ids: Sequence[int], order: int):
-    return zip(*(ids[start:] for start in range(order)), strict=False)
 
 
 def _mean(values: np.ndarray) -> tuple[float, float]:

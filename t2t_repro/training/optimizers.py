@@ -7,7 +7,6 @@ norm, accumulate, update. `iterations` counts batches, as T2T's global step.
 
 import inspect
 import itertools
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import keras
@@ -32,58 +31,22 @@ def from_hparams(hparams: HParams) -> keras.optimizers.Optimizer:
         UserError: if the optimizer or its learning-rate schedule is unknown or not defined.
     """
     trainable.check(hparams)
-    common: dict[str, Any] = {
-        "learning_rate": learning_rates.schedule(hparams),
-        "l2": hparams.weight_decay,
-        "clip_norm": hparams.clip_grad_norm,
-        "use_ema": hparams.ema_decay > 0,
-        "ema_momentum": hparams.ema_decay,
-    }
-    return KINDS[snake_case(hparams.optimizer)].make(hparams, **common)
-
-
-def _adam(hp: HParams, **common: Any) -> "Adam":
-    return Adam(
-        beta1=hp.optimizer_adam_beta1,
-        beta2=hp.optimizer_adam_beta2,
-        epsilon=hp.optimizer_adam_epsilon,
-        accumulate_steps=gathered(hp),
-        decoupled_decay=hp.weight_decay if snake_case(hp.optimizer) == "adam_w" else 0.0,
-        **common,
+    kind = KINDS[snake_case(hparams.optimizer)]
+    # An argument has the name of its hparam: beta1 is optimizer_adam_beta1.
+    prefix = f"optimizer_{kind.make.__name__.lower()}_"
+    own = {name: prefix + name for name in inspect.signature(kind.make).parameters}
+    own = {name: getattr(hparams, own[name]) for name in own if hasattr(hparams, own[name])}
+    if kind.make is Adam:
+        own["accumulate_steps"] = gathered(hparams)
+        own["decoupled_decay"] = hparams.weight_decay * (kind.t2t_slots == "AdamW")
+    return kind.make(
+        learning_rate=learning_rates.schedule(hparams),
+        l2=hparams.weight_decay,
+        clip_norm=hparams.clip_grad_norm,
+        use_ema=hparams.ema_decay > 0,
+        ema_momentum=hparams.ema_decay,
+        **own,
     )
-
-
-def _adafactor(hp: HParams, **common: Any) -> "Adafactor":
-    return Adafactor(
-        beta1=hp.optimizer_adafactor_beta1,
-        beta2=hp.optimizer_adafactor_beta2,
-        clipping_threshold=hp.optimizer_adafactor_clipping_threshold,
-        decay_type=hp.optimizer_adafactor_decay_type,
-        factored=hp.optimizer_adafactor_factored,
-        memory_exponent=hp.optimizer_adafactor_memory_exponent,
-        multiply_by_parameter_scale=hp.optimizer_adafactor_multiply_by_parameter_scale,
-        **common,
-    )
-
-
-class Kind(NamedTuple):
-    """What makes an optimizer of config.py's OPTIMIZERS.
-
-    make: its class with its settings; it is given those that all optimizers share.
-    t2t_slots: how T2T's checkpoints call its slots; None: they have no such optimizer.
-    """
-
-    make: Callable[..., keras.optimizers.Optimizer]
-    t2t_slots: str | None = None
-
-
-KINDS = {
-    "adam": Kind(_adam, "Adam"),
-    "true_adam": Kind(_adam, "Adam"),
-    "multistep_adam": Kind(_adam, "Adam"),
-    "adam_w": Kind(_adam, "AdamW"),
-    "adafactor": Kind(_adafactor, "Adafactor"),
-}
 
 
 class Optimizer(keras.optimizers.Optimizer):
@@ -105,8 +68,7 @@ class Optimizer(keras.optimizers.Optimizer):
 
     def __init__(self, learning_rate, l2: float = 0.0, clip_norm: float = 0.0, **kwargs):
         super().__init__(learning_rate, **kwargs)
-        self.l2 = l2
-        self.clip_norm = clip_norm
+        self.l2, self.clip_norm = l2, clip_norm
 
     def get_config(self) -> dict[str, Any]:
         classes = type(self).__mro__[: type(self).__mro__.index(Optimizer) + 1]
@@ -202,11 +164,8 @@ class Adam(Optimizer):
         **kwargs,
     ):
         super().__init__(learning_rate, **kwargs)
-        self.beta1 = beta1
-        self.beta2 = beta2
-        self.epsilon = epsilon
-        self.accumulate_steps = accumulate_steps
-        self.decoupled_decay = decoupled_decay
+        self.beta1, self.beta2, self.epsilon = beta1, beta2, epsilon
+        self.accumulate_steps, self.decoupled_decay = accumulate_steps, decoupled_decay
 
     def build(self, variables):
         if self.built:
@@ -326,12 +285,8 @@ class Adafactor(Optimizer):
         **kwargs,
     ):
         super().__init__(learning_rate, **kwargs)
-        self.beta1 = beta1
-        self.beta2 = beta2
-        self.clipping_threshold = clipping_threshold
-        self.decay_type = decay_type
-        self.factored = factored
-        self.memory_exponent = memory_exponent
+        self.beta1, self.beta2, self.clipping_threshold = beta1, beta2, clipping_threshold
+        self.decay_type, self.factored, self.memory_exponent = decay_type, factored, memory_exponent
         self.multiply_by_parameter_scale = multiply_by_parameter_scale
 
     def build(self, variables):
@@ -428,3 +383,23 @@ def _dense(gradient, variable):
     if not hasattr(gradient, "indices"):
         return gradient
     return ops.segment_sum(gradient.values, gradient.indices, variable.shape[0])
+
+
+class Kind(NamedTuple):
+    """What makes an optimizer of config.py's OPTIMIZERS.
+
+    make: its class.
+    t2t_slots: how T2T's checkpoints call its slots; None: they have no such optimizer.
+    """
+
+    make: type[Optimizer]
+    t2t_slots: str | None = None
+
+
+KINDS = {
+    "adam": Kind(Adam, "Adam"),
+    "true_adam": Kind(Adam, "Adam"),
+    "multistep_adam": Kind(Adam, "Adam"),
+    "adam_w": Kind(Adam, "AdamW"),
+    "adafactor": Kind(Adafactor, "Adafactor"),
+}

@@ -21,8 +21,7 @@ from t2t_repro.training.state import DECODED_BLEU, check_folder
 if TYPE_CHECKING:
     import keras
 
-    from t2t_repro.training.best import KeepBest
-    from t2t_repro.training.early_stopping import EarlyStopping
+    from t2t_repro.training.best import EarlyStopping, KeepBest
     from t2t_repro.training.log import Samples
 
 SCHEDULES = ("continuous_train_and_eval", "train_and_evaluate", "train", "evaluate")

@@ -28,13 +28,14 @@ class CorruptCheckpoint(UserError):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class State:
-    """Where a run stands.
+    """Where a run stands: state.json.
 
     Attributes:
         step: how many batches the optimizer has seen.
         batches: how many batches of the data the run has consumed since its start.
         averaged: the steps whose weights were averaged; empty for a checkpoint of training.
         extra: whatever else the loop wants back, as JSON.
+        files: {file: bytes} of what lies beside state.json; {}: it is not written yet.
     """
 
     __pydantic_config__: ClassVar[dict] = {"extra": "forbid"}
@@ -43,20 +44,8 @@ class State:
     batches: int = 0
     averaged: tuple[int, ...] = ()
     extra: dict[str, Any] = dataclasses.field(default_factory=dict)
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class StateFile(State):
-    """state.json: a `State`, and {file: bytes} of what lies beside it."""
-
-    files: dict[str, int]
+    files: dict[str, int] = dataclasses.field(default_factory=dict, compare=False)
     format: Literal[1] = 1  # another is another program's
-
-    @property
-    def state(self) -> State:
-        """Where the run stood, without the files."""
-        names = (field.name for field in dataclasses.fields(State))
-        return State(**{name: getattr(self, name) for name in names})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -113,20 +102,20 @@ def no_checkpoint(path: pathlib.Path) -> UserError:
     return UserError(f"Expected a checkpoint in {path}. Received: {received}")
 
 
-def read_state_file(path: pathlib.Path) -> StateFile:
-    """Returns what a checkpoint's state.json says; the arrays are not looked at.
+def read_state(path: pathlib.Path) -> State:
+    """Returns where the run stood at a checkpoint; the arrays are not looked at.
 
     Raises:
         CorruptCheckpoint: if it is not there, or not of the schema.
     """
     try:
-        return schema.read(path / STATE, StateFile)
+        return schema.read(path / STATE, State)
     except (OSError, schema.Malformed) as error:
         raise CorruptCheckpoint(f"Expected a whole {path / STATE}. Received: {error}") from error
 
 
-def read_ranking(folder: pathlib.Path) -> Ranking | None:
-    """Returns the order of a folder of checkpoints, None where there is none.
+def read_ranking(folder: pathlib.Path) -> Ranking:
+    """Returns the order of a folder of checkpoints; where there is none, it is empty.
 
     Raises:
         schema.Malformed: if the file is broken.
@@ -135,4 +124,4 @@ def read_ranking(folder: pathlib.Path) -> Ranking | None:
     try:
         return schema.read(folder / RANKING, Ranking, mend)
     except FileNotFoundError:
-        return None
+        return Ranking()

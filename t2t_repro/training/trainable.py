@@ -10,7 +10,7 @@ import dataclasses
 from t2t_repro.config import FACTORS, OPTIMIZERS, SCHEMES, HParams, snake_case
 from t2t_repro.errors import UserError, unknown
 
-# What `effective_batch.choose` sets of a run, which keeps it when it goes on.
+# What `batch_size.choose` sets of a run, which keeps it when it goes on.
 CHOSEN = ("batch_size", "optimizer", "optimizer_multistep_accumulate_steps")
 
 

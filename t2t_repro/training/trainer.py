@@ -33,10 +33,10 @@ from t2t_repro.models.guarded import GuardedModel
 from t2t_repro.problem import Problem, Split
 from t2t_repro.run_directory import PLAN, TRAINING_DATA, WARM_START, RunConfig, RunDirectory
 from t2t_repro.training import (
+    batch_size,
     checkpoints,
     devices,
     distribution,
-    effective_batch,
     optimizers,
     trainable,
     warm_start,
@@ -63,35 +63,20 @@ _REPLICAS = "replicas"
 _SAME_DATA = ("examples", "too_short", "too_long", "inputs_tokens", "targets_tokens")
 
 
-def choose_devices(request: TrainRequest) -> Devices:
-    """Returns the devices that a request asks for, and warns of a GPU that is not found.
-
-    Call it before anything else of TensorFlow or JAX runs.
-
-    Raises:
-        UserError: as `devices.choose`.
-    """
-    choose = devices.here if request.schedule == "evaluate" else devices.choose
-    where = choose(request.worker_gpu)
-    devices.warn(where)
-    return where
-
-
-def run(request: TrainRequest, where: Devices | None = None, plan: str = "") -> dict[str, float]:
+def run(request: TrainRequest, where: Devices = ONE, plan: str = "") -> dict[str, float]:
     """Trains or evaluates, as the request says; returns the last evaluation.
 
     Args:
         request: what to do.
-        where: the devices to compute on; None: those of `choose_devices`.
+        where: the devices to compute on.
         plan: what a new run will take, as JSON, which is kept in it; "": nothing is.
 
     Raises:
-        UserError: as `train`, `evaluate`, `choose_devices` and `effective_batch.choose`.
+        UserError: as `train`, `evaluate` and `batch_size.choose`.
     """
-    where = where or choose_devices(request)
     if request.schedule == "evaluate":
         return evaluate(request, where)
-    return train(effective_batch.choose(request, where.replicas), where, plan)
+    return train(batch_size.choose(request, where.replicas), where, plan)
 
 
 def build_model(config: RunConfig, problem: Problem) -> keras.Model:
@@ -142,8 +127,10 @@ def train(request: TrainRequest, where: Devices = ONE, plan: str = "") -> dict[s
         if request.make_samples and request.samples_every and writer and decodes:
             write = request.make_samples(model, request.eval_split)
             hooks.append((request.samples_every, lambda step: write(step, writer)))
-    if is_chief:
-        taken = _warm_start(request, model, log)
+    source = request.warm_start_from, request.warm_start_partial
+    if is_chief and source[0] and not checkpoints.latest(run.checkpoints_dir):
+        taken = warm_start.begin(model, problem, config.data_dir, *source)
+        log.say(f"{taken} See {WARM_START}.")
     if config.hparams.freeze:
         trained = sum(math.prod(variable.shape) for variable in model.trainable_weights)
         frozen = sum(math.prod(variable.shape) for variable in model.weights) - trained
@@ -158,7 +145,7 @@ def train(request: TrainRequest, where: Devices = ONE, plan: str = "") -> dict[s
             lambda start: _training_data(request, where, start),
             run,
             request.plan,
-            log=log,
+            log,
             evaluate=evaluation,
             split=request.eval_split,
             sample=evaluation.sample if evaluation else "",
@@ -198,18 +185,6 @@ def _training_data(
     )
 
 
-def _warm_start(
-    request: TrainRequest, model: keras.Model, log: TrainingLog
-) -> warm_start.WarmStart | None:
-    """Begins a run that has no checkpoint with the weights of another; None: none is named."""
-    if not request.warm_start_from or checkpoints.latest(request.run.checkpoints_dir):
-        return None
-    where = request.problem, request.config.data_dir
-    taken = warm_start.begin(model, *where, request.warm_start_from, request.warm_start_partial)
-    log.say(f"{taken} See {WARM_START}.")
-    return taken
-
-
 def _begin(request: TrainRequest, where: Devices, plan: str, log: TrainingLog) -> None:
     """Begins the run directory, once all workers have said that they are about the same."""
     from t2t_repro.data.pipeline import describe
@@ -217,16 +192,9 @@ def _begin(request: TrainRequest, where: Devices, plan: str, log: TrainingLog) -
     run, config, problem, replicas = request.run, request.config, request.problem, where.replicas
     hparams, data_dir = config.hparams, config.data_dir
     data = describe(problem, Split.TRAIN, hparams, data_dir, training=True, replicas=replicas)
-    where.check_alike(
-        {
-            "hparams": hparams.to_json(),
-            "problem": config.problem,
-            "random_seed": config.random_seed,
-            "worker_gpu": where.local,
-            **vars(request.plan),
-            "data": data,
-        }
-    )
+    own = {"hparams": hparams.to_json(), "problem": config.problem, "data": data}
+    own |= {"random_seed": config.random_seed, "worker_gpu": where.local}
+    where.check_alike(own | vars(request.plan))
     if not where.cluster.is_chief:
         return
     _check_same_data(run, data, replicas, log)
@@ -322,16 +290,17 @@ class Evaluation:
         return self.results
 
 
+@dataclasses.dataclass(eq=False)
 class Trainer:
     """Trains a model in a run, from its newest whole checkpoint if there is one.
 
-    Args:
+    Attributes:
         model: built and compiled; its loss is its own.
         make_dataset: called with the number of batches to leave out; returns the rest of an endless
             tf.data.Dataset of {"inputs", "targets"} that is the same at every start.
         run: gets checkpoints and metrics.
         plan: how long to train, and when to save and evaluate.
-        log: how to report; None: as `plan` says, to standard output, metrics.jsonl and TensorBoard.
+        log: how to report.
         evaluate: see `Evaluate`; None: nothing is evaluated.
         split: what `evaluate` evaluates.
         sample: which part of it, and what is decoded, in words, as in metrics.jsonl.
@@ -343,36 +312,25 @@ class Trainer:
         batches_per_step: more than one of an optimizer that gathers so many for an update.
     """
 
-    def __init__(
-        self,
-        model: GuardedModel,
-        make_dataset: Callable[[int], Any],
-        run: RunDirectory,
-        plan: Plan,
-        *,
-        log: TrainingLog | None = None,
-        evaluate: Evaluate | None = None,
-        split: str = Split.EVAL,
-        sample: str = "all",
-        plain_loss: Callable[[dict], float] | None = None,
-        hooks: Sequence[Hook] = (),
-        encoders: Mapping[str, Any] = {},
-        devices: Devices = ONE,
-        batches_per_step: int = 1,
-    ):
-        self._model, self._make_dataset, self._run, self._plan = model, make_dataset, run, plan
-        every, last = plan.log_step_count_steps, plan.train_steps
-        self._log = log or TrainingLog(run, last, every, writer=make_writer(run))
-        self._evaluate, self._split, self._sample = evaluate, split, sample
-        self._plain_loss, self._hooks, self._encoders = plain_loss, hooks, encoders
-        self._devices, self._is_chief = devices, devices.cluster.is_chief
-        self._batches_per_step = batches_per_step
-        folder = run.checkpoints_dir if self._is_chief else None
-        self._saver = checkpoints.Saver(folder, plan.keep_checkpoint_max)
-        self._state = checkpoints.State(step=0)  # that of the newest checkpoint
-        self._step = self._batches = self._left_out = 0
-        self._cells = self._tokens = 0  # of the batches since the last report
-        self._began = self._saved_at = time.monotonic()
+    model: GuardedModel
+    make_dataset: Callable[[int], Any]
+    run: RunDirectory
+    plan: Plan
+    log: TrainingLog
+    _: dataclasses.KW_ONLY
+    evaluate: Evaluate | None = None
+    split: str = Split.EVAL
+    sample: str = "all"
+    plain_loss: Callable[[dict], float] | None = None
+    hooks: Sequence[Hook] = ()
+    encoders: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    devices: Devices = ONE
+    batches_per_step: int = 1
+
+    def __post_init__(self):
+        self._is_chief = self.devices.cluster.is_chief
+        folder = self.run.checkpoints_dir if self._is_chief else None
+        self._saver = checkpoints.Saver(folder, self.plan.keep_checkpoint_max)
 
     def train(self) -> checkpoints.State:
         """Trains until the plan ends; returns where the run stands then.
@@ -384,12 +342,12 @@ class Trainer:
             OSError: if a checkpoint could not be written; the earlier ones are whole.
         """
         self._resume()
-        log, saver, last = self._log, self._saver, self._plan.train_steps
+        log, saver, last = self.log, self._saver, self.plan.train_steps
         # Until the last checkpoint is whole, a signal waits; but not while nothing is to be saved.
         with contextlib.closing(log), process.defer_signals(), contextlib.closing(saver):
             self._finish_evaluation()
             reason = self._reason_to_stop() if self._is_chief else ""
-            (stop,) = self._devices.all_reduce([bool(reason)])
+            (stop,) = self.devices.all_reduce([bool(reason)])
             done = self._step >= last
             if done or stop:
                 ended = "the run is at" if done else "it stopped early at"
@@ -397,12 +355,13 @@ class Trainer:
                 log.say(f"Nothing to train: {ended} step {self._step} of {last}{why}.")
                 return self._state
             with process.deliver_signals():
-                dataset = self._make_dataset(self._batches)
-            left = (last - self._step) * self._batches_per_step
-            with distribution.compile_ahead(dataset, self._devices, left, log.say) as programs:
-                train_step = distribution.step_function(self._model, self._devices, programs)
+                dataset = self.make_dataset(self._batches)
+            left = (last - self._step) * self.batches_per_step
+            ahead = distribution.compile_ahead(dataset, self.devices, left, log.say)
+            with contextlib.closing(ahead) as programs:
+                train_step = distribution.step_function(self.model, self.devices, programs)
                 self._saved_at = time.monotonic()
-                batches = distribution.batches(dataset)
+                batches = iter(getattr(dataset, "as_numpy_iterator", dataset.__iter__)())
                 while self._step < last and not stop:
                     stop = self._make_step(train_step, batches)
             saver.wait()
@@ -412,25 +371,21 @@ class Trainer:
 
     def _resume(self) -> None:
         """Puts the model and this worker where the newest checkpoint of the chief stands."""
-        state = self._state
+        state = checkpoints.State(step=0)
         if self._is_chief:
-            state = self._restore()
-            self._log.restart(state.step)
+            newest = checkpoints.newest_whole(self.run.checkpoints_dir, self.log.say)
+            if newest is not None:
+                state = checkpoints.restore(self.model, newest)
+                self.log.say(f"Continuing from {newest} (step {state.step}).")
+            self.log.restart(state.step)
         note = {"step": state.step, "batches": state.batches, "extra": state.extra}
-        self._state = state = checkpoints.State(**self._devices.broadcast(self._model, note))
+        state = checkpoints.State(**self.devices.broadcast(self.model, note))
+        self._state = state  # that of the newest checkpoint
         self._step, self._batches = state.step, state.batches
         self._left_out = state.extra.get(_NOT_FINITE, 0)
+        # Of the batches since the last report.
         self._cells, self._tokens = state.extra.get(_PADDING, (0, 0))
         self._began = time.monotonic() - state.extra.get(_SECONDS, 0.0)
-
-    def _restore(self) -> checkpoints.State:
-        """Restores the newest whole checkpoint; State(step=0) if there is none."""
-        newest = checkpoints.newest_whole(self._run.checkpoints_dir, self._log.say)
-        if newest is None:
-            return checkpoints.State(step=0)
-        state = checkpoints.restore(self._model, newest)
-        self._log.say(f"Continuing from {newest} (step {state.step}).")
-        return state
 
     # --- steps
 
@@ -439,7 +394,7 @@ class Trainer:
         started = time.monotonic()
         losses: list[float] = []
         tokens, batch = 0, {}
-        while len(losses) < self._batches_per_step:
+        while len(losses) < self.batches_per_step:
             if not (batch := next(batches, {})):
                 raise UserError(
                     f"Expected training data without end. Received: {self._batches} batches. Make "
@@ -454,22 +409,22 @@ class Trainer:
             self._skip(batch, made)
             if not losses:  # where no step was made since the last save, the batch comes again
                 signum = process.received_signal()
-                if self._devices.all_reduce([signum > 0])[0]:
+                if self.devices.all_reduce([signum > 0])[0]:
                     self._end_at(signum or signal.SIGTERM)
         self._step += 1
         # What all workers must agree on. The chief's clock decides what is due by time.
         signum = process.received_signal()
         own = [tokens, signum > 0, self._is_due() and self._is_chief]
-        tokens, signalled, due = self._devices.all_reduce(own)
+        tokens, signalled, due = self.devices.all_reduce(own)
         signum = signum or (signal.SIGTERM if signalled else 0)
-        self._log.step(
+        self.log.step(
             *(self._step, statistics.fmean(losses), tokens, time.monotonic() - started),
-            learning_rate=lambda: np.asarray(self._model.optimizer.learning_rate),
+            learning_rate=lambda: np.asarray(self.model.optimizer.learning_rate),
             more=lambda: self._details(batch, np.asarray(made.squares)),
         )
-        for every, call in self._hooks:
+        for every, call in self.hooks:
             if self._step % every == 0:
-                with checkpoints.averaged(self._model):
+                with checkpoints.averaged(self.model):
                     call(self._step)
         self._saver.check()
         if not due and not signum:
@@ -478,9 +433,9 @@ class Trainer:
         if signum:
             self._end_at(signum)
         reason = self._reason_to_stop() if self._finish_evaluation() else ""
-        if self._plan.early_stopping is None or not self._devices.all_reduce([bool(reason)])[0]:
+        if self.plan.early_stopping is None or not self.devices.all_reduce([bool(reason)])[0]:
             return False
-        self._log.say(f"Stopping early at step {self._step}: {reason}.")
+        self.log.say(f"Stopping early at step {self._step}: {reason}.")
         return True
 
     def _count(self, batch: dict) -> int:
@@ -494,13 +449,13 @@ class Trainer:
         self, train_step: distribution.TrainStep, batch: dict, before: int
     ) -> distribution.Made:
         """Trains on a batch, before which its step has had so many."""
-        last = before + 1 == self._batches_per_step
+        last = before + 1 == self.batches_per_step
         try:
-            return train_step(batch, last and self._log.is_due(self._step + 1))
+            return train_step(batch, last and self.log.is_due(self._step + 1))
         except Exception:
             # A terminal's signal goes to XLA's compiler as well, which is another process.
             signum = process.received_signal()
-            if signum and not before and distribution.was_compiling(self._model):
+            if signum and not before and distribution.was_compiling(self.model):
                 self._batches -= 1  # it is still to come
                 self._end_at(signum)
             raise
@@ -509,23 +464,23 @@ class Trainer:
         """Leaves out a batch whose loss or gradients are not finite, if so many may be."""
         self._left_out += 1
         file = self._write_bad(batch, made.loss) if self._is_chief else "see the chief's"
-        shapes, most = distribution.shapes(batch), self._plan.max_nonfinite_steps
+        shapes, most = distribution.shapes(batch), self.plan.max_nonfinite_steps
         said = f"{made.fault()} at step {self._step + 1}, on a batch of {shapes} ({file})"
         if self._left_out > most:
-            newest = checkpoints.latest(self._run.checkpoints_dir)
+            newest = checkpoints.latest(self.run.checkpoints_dir)
             kept = f"the newest checkpoint is {newest}" if newest else "there is no checkpoint"
             raise UserError(
                 f"Expected a finite loss and gradients. Received: {said}; {kept}. "
                 f"{distribution.WHAT_TO_DO}; --max_nonfinite_steps={self._left_out} leaves it out."
             )
-        self._log.say(f"Left out a batch, {self._left_out} of {most}: {said}.")
+        self.log.say(f"Left out a batch, {self._left_out} of {most}: {said}.")
 
     def _write_bad(self, batch: Mapping[str, Any], loss: float) -> pathlib.Path:
         """Writes a batch whose loss or gradients are not finite into the run, and its text."""
         ids = {side: np.asarray(value).tolist() for side, value in batch.items()}
         examples = [dict(zip(ids, sides, strict=True)) for sides in zip(*ids.values(), strict=True)]
         for example in examples:
-            for side, encoder in self._encoders.items():
+            for side, encoder in self.encoders.items():
                 example[f"{side}_text"] = encoder.decode([i for i in example[side] if i > 1])
         content = {
             "step": self._step + 1,
@@ -534,53 +489,54 @@ class Trainer:
             "shapes": distribution.shapes(batch),
             "examples": examples,
         }
-        path = self._run.path / "nonfinite" / f"batch-{self._batches}.json"
+        path = self.run.path / "nonfinite" / f"batch-{self._batches}.json"
         write_text_atomic(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
         return path
 
     # --- report
 
-    def _details(self, batch: dict, squares: np.ndarray) -> dict[str, float]:
-        """Returns what is reported beside the loss, and gives the log the norms of each part.
+    def _details(
+        self, batch: dict, squares: np.ndarray
+    ) -> tuple[dict[str, float], dict[str, float]]:
+        """Returns what is reported beside the loss, and the norms of each part.
 
-        Returns:
+        The first are:
             gradient_norm: the global norm of the step's gradients, before they are clipped.
             weight_norm: that of all trainable weights after the step.
             padding: the share of padding in the batches since the last report.
             plain_loss: that of the step's batch after the step.
         """
-        values, parts = norms(self._model, squares)
+        values, parts = norms(self.model, squares)
         values["padding"] = 1.0 - self._tokens / max(self._cells, 1)
         self._cells = self._tokens = 0
-        if self._plain_loss is not None:
-            values["plain_loss"] = self._plain_loss(batch)
-        self._log.details(self._step, parts)
-        return values
+        if self.plain_loss is not None:
+            values["plain_loss"] = self.plain_loss(batch)
+        return values, parts
 
     # --- save
 
     def _is_due(self) -> bool:
         """Whether to save and evaluate after this step."""
-        if self._step == self._plan.train_steps:
+        if self._step == self.plan.train_steps:
             return True
-        if self._plan.save_checkpoints_secs:
-            return time.monotonic() - self._saved_at >= self._plan.save_checkpoints_secs
-        return self._step % self._plan.local_eval_frequency == 0
+        if self.plan.save_checkpoints_secs:
+            return time.monotonic() - self._saved_at >= self.plan.save_checkpoints_secs
+        return self._step % self.plan.local_eval_frequency == 0
 
     def _save(self, *, evaluate: bool) -> None:
         """Begins to write a checkpoint; `evaluate`: an evaluation belongs to it."""
         now = time.monotonic()
-        each = 3600 * self._plan.keep_checkpoint_every_n_hours
+        each = 3600 * self.plan.keep_checkpoint_every_n_hours
         before, seconds = self._state.extra.get(_SECONDS, 0.0), round(now - self._began, 3)
         extra = {
             **({_NOT_FINITE: self._left_out} if self._left_out else {}),
             _SECONDS: seconds,
             _PADDING: [self._cells, self._tokens],
-            _EVALUATE: evaluate and self._evaluate is not None,
+            _EVALUATE: evaluate and self.evaluate is not None,
             checkpoints.PERMANENT: seconds // each > before // each,
         }
         self._state = checkpoints.State(step=self._step, batches=self._batches, extra=extra)
-        self._saver.save(self._model, self._state)
+        self._saver.save(self.model, self._state)
         self._saved_at = time.monotonic()
 
     # --- evaluate
@@ -591,26 +547,26 @@ class Trainer:
         One that was evaluated before a kill is not evaluated again, but may not be among the best.
         """
         step = self._state.step
-        if self._evaluate is None or not self._state.extra.get(_EVALUATE):
+        if self.evaluate is None or not self._state.extra.get(_EVALUATE):
             return False
-        done = self._log.recorded(step, self._split, self._sample)
+        done = self.log.recorded(step, self.split, self.sample)
         try:
-            with process.deliver_signals(), checkpoints.averaged(self._model):
-                values = done or self._evaluate(step, self._saver.wait)
+            with process.deliver_signals(), checkpoints.averaged(self.model):
+                values = done or self.evaluate(step, self._saver.wait)
         except Interrupted as stop:
             self._saver.wait()
             raise Interrupted(stop.signum, self._where()) from None
         self._saver.wait()
-        best = self._plan.keep_best
-        of = self._split, self._sample
-        if best and best.add(self._run, step, values, *of) and not done:
-            self._log.say(f"Among the best by {best.metric}: {best.directory(self._run).path}")
+        best = self.plan.keep_best
+        of = self.split, self.sample
+        if best and best.add(self.run, step, values, *of) and not done:
+            self.log.say(f"Among the best by {best.metric}: {best.directory(self.run).path}")
         return True
 
     def _reason_to_stop(self) -> str:
         """Returns why the evaluations so far end the run; "": they do not."""
-        early = self._plan.early_stopping
-        return early.reason(self._run.read_metrics(), self._sample) if early else ""
+        early = self.plan.early_stopping
+        return early.reason(self.run.read_metrics(), self.sample) if early else ""
 
     # --- end
 
@@ -619,7 +575,7 @@ class Trainer:
         if self._step > self._state.step:
             self._save(evaluate=False)
         self._saver.wait()
-        self._devices.all_reduce([0])  # no worker leaves before the chief has saved
+        self.devices.all_reduce([0])  # no worker leaves before the chief has saved
         raise Interrupted(signum, self._where() if self._step else "")
 
     def _where(self) -> str:
@@ -627,4 +583,4 @@ class Trainer:
         step = self._state.step
         if not self._is_chief:
             return f" at step {step}, saved by the chief"
-        return f" at step {step}, saved as {self._run.checkpoints_dir / f'ckpt-{step}'}"
+        return f" at step {step}, saved as {self.run.checkpoints_dir / f'ckpt-{step}'}"

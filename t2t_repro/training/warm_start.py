@@ -107,27 +107,23 @@ def begin(
     if not partial:
         _check_computes(run, model.hparams)
     parts = _parts(run, problem, data_dir, partial)
-    named = checkpoints.weights(model)
-    arrays = checkpoints.read_arrays(path / WEIGHTS)
+    named, arrays = checkpoints.weights(model), checkpoints.read_arrays(path / WEIGHTS)
     rows, values = [], {}
     for name, variable in named.items():
-        shape, mine = tuple(variable.shape), np.array(variable)
-        theirs, table = arrays.get(name), name.partition("/")[0]
-        of = parts.get(_SIDES.get(table, "targets")) if table in _TABLES else None
+        shape, theirs, table = tuple(variable.shape), arrays.get(name), name.partition("/")[0]
         there = None if theirs is None else theirs.shape
-        if theirs is not None and of is not None and shape[1:] == theirs.shape[1:]:
-            values[name], counted = _rows(mine, theirs, of)
-            rows.append(Row(name, RESIZED, shape, there, counted))
-        elif theirs is not None and shape == there and of is None:
-            values[name] = theirs
-            rows.append(Row(name, TAKEN, shape, there))
-        else:
-            rows.append(Row(name, NEW, shape, there))
-    rows += [Row(n, LEFT_OUT, a.shape, a.shape) for n, a in arrays.items() if n not in values]
+        pieces = parts.get(_SIDES.get(table, "targets")) if table in _TABLES else None
+        what, counted = NEW, None
+        if theirs is not None and pieces is not None and shape[1:] == theirs.shape[1:]:
+            what = RESIZED
+            values[name], counted = _rows(np.array(variable), theirs, pieces)
+        elif pieces is None and shape == there:
+            what, values[name] = TAKEN, theirs
+        rows.append(Row(name, what, shape, there, counted))
     if not partial:
-        held = [r for r in rows if r.what != LEFT_OUT]
-        asked = {r.name: (r.parent_shape if r.rows else None) or r.shape for r in held}
+        asked = {r.name: (r.parent_shape if r.rows else None) or r.shape for r in rows}
         checkpoints.check_shapes(asked, arrays, path, f"; {_PARTIAL}")
+    rows += [Row(n, LEFT_OUT, a.shape, a.shape) for n, a in arrays.items() if n not in values]
     if not values:
         raise UserError(
             f"Expected weights of which some fit this model in {path}. Received: {len(arrays)} "

@@ -15,15 +15,16 @@ from typing import Any
 
 from t2t_repro import registry
 from t2t_repro.errors import UserError
+from t2t_repro.files import INCOMPLETE
 from t2t_repro.run_directory import RunConfig, RunDirectory, usr_dir_flag
-from t2t_repro.training.early_stopping import EarlyStopping
+from t2t_repro.training.best import EarlyStopping
 from t2t_repro.training.state import (
     LESS_IS_BETTER,
     TRAINING,
     WEIGHTS,
     CorruptCheckpoint,
     read_ranking,
-    read_state_file,
+    read_state,
     sample_of,
     usual_sample,
 )
@@ -289,7 +290,7 @@ def _checkpoints(folder: pathlib.Path, scores: dict[int, dict[str, Score]]) -> l
             continue
         step, sizes = int(name[1]), {file.name: file.stat().st_size for file in path.iterdir()}
         try:
-            state = read_state_file(path)
+            state = read_state(path)
             files, averaged = state.files, state.averaged
         except CorruptCheckpoint:
             files, averaged = {}, ()
@@ -302,13 +303,12 @@ def _checkpoints(folder: pathlib.Path, scores: dict[int, dict[str, Score]]) -> l
 
 
 def _being_written(folder: pathlib.Path) -> tuple[int, ...]:
-    names = (path.name.partition(".incomplete-")[2] for path in folder.glob(".incomplete-*"))
-    return tuple(sorted(int(name) for name in names if name.isdecimal()))
+    names = (_CHECKPOINT.fullmatch(path.stem) for path in folder.glob(f"*{INCOMPLETE}"))
+    return tuple(sorted(int(name[1]) for name in names if name))
 
 
 def _kept_best(folder: pathlib.Path) -> tuple[int, ...]:
-    ranking = read_ranking(folder)
-    return tuple(entry.step for entry in ranking.ranking) if ranking else ()
+    return tuple(entry.step for entry in read_ranking(folder).ranking)
 
 
 def _parameters(whole: list[Checkpoint]) -> dict[str, int]:

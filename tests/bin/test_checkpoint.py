@@ -61,7 +61,7 @@ def test_a_folder_becomes_a_run(t2t_run, golden_case, tmp_path):
         np.testing.assert_array_equal(value, t2t.variables[name])
     logits = np.asarray(model(case.batch))
     np.testing.assert_allclose(logits, case["logits"], atol=2e-5)
-    assert checkpoints.has_training_state(checkpoints.latest(run.checkpoints_dir))
+    assert (checkpoints.latest(run.checkpoints_dir) / checkpoints.TRAINING).exists()
 
 
 def test_further_checkpoints_join_the_run(t2t_run, tmp_path):
@@ -81,7 +81,7 @@ def test_further_checkpoints_join_the_run(t2t_run, tmp_path):
 def test_without_optimizer_state(t2t_run, tmp_path, step, slots, wanted):
     t2t = t2t_run("base_v1")
     written = import_it(t2t.write(step, slots=slots), tmp_path / "run", optimizer_state=wanted)
-    assert not checkpoints.has_training_state(written)
+    assert not (written / checkpoints.TRAINING).exists()
 
 
 def test_of_an_unknown_optimizer_the_weights_alone_go_there_and_back(t2t_run, tmp_path, capsys):

@@ -10,8 +10,7 @@ import pytest
 
 from t2t_repro import registry
 from t2t_repro.bin import quickstart, trainer
-from t2t_repro.training.best import KeepBest
-from t2t_repro.training.early_stopping import EarlyStopping
+from t2t_repro.training.best import EarlyStopping, KeepBest
 from tests.machines import EIGHT
 from tests.programs import call
 

@@ -129,8 +129,8 @@ def test_json_for_programs(run, capsys):
 def test_while_it_trains(run, capsys):
     with open(run.metrics_path, "a") as file:
         file.write('{"kind": "train", "step": 21, "lo')
-    (run.checkpoints_dir / ".incomplete-20").mkdir()
-    (run.checkpoints_dir / ".incomplete-old-ckpt-1").mkdir()
+    (run.checkpoints_dir / "ckpt-20.incomplete").mkdir()
+    (run.checkpoints_dir / "ckpt-1-old.incomplete").mkdir()
     (run.checkpoints_dir / "ckpt-18").mkdir()
     (run.checkpoints_dir / "ckpt-15" / "weights.npz").write_bytes(b"cut short")
     (run.path / "nonfinite").mkdir()

@@ -71,8 +71,8 @@ def prepared(tmp_path):
 def test_on_a_machine_that_can_it_trains_wmt14_with_the_settings_of_the_set(
     on, prepared, monkeypatch, capsys
 ):
-    monkeypatch.setattr(plan.effective_batch, "mean_batch", lambda request, data: (60, 28, 27))
-    monkeypatch.setattr(plan.effective_batch, "real_tokens", lambda request, data: (1500, 1450))
+    mean = (60, 28, 27), (1500, 1450)
+    monkeypatch.setattr(plan.batch_size, "mean_batch", lambda request, data: mean)
     begun = on(EIGHT)
     run("--hparams_set=transformer_big")
     ((request, where, made),) = begun

@@ -65,7 +65,7 @@ def test_the_norms_are_those_of_the_trainer_and_change_nothing(writer):
     assert list(written) == [3, 6] and writer.close.called
     step, seen = distribution.step_function(other), []
     halves = [{side: ids[i : i + 4] for side, ids in BATCH.items()} for i in (0, 4)]
-    for half in distribution.batches(3 * halves):
+    for half in 3 * halves:
         seen.append(np.asarray(step(half, True).squares))
     for number, found in written.items():
         squares = seen[number - 1].sum()

@@ -54,7 +54,7 @@ def compare(overrides="", packed=False) -> dict:
     step = distribution.step_function(trained)
     losses = {
         "fit": fit(fitted, batches(5, packed)),
-        "trainer": [step(batch).loss for batch in distribution.batches(list(batches(5, packed)))],
+        "trainer": [step(batch).loss for batch in batches(5, packed)],
     }
     pairs = zip(fitted.variables, trained.variables, strict=True)
     return losses | {"same": all(np.allclose(a, b, rtol=1e-4, atol=1e-5) for a, b in pairs)}
@@ -86,7 +86,7 @@ def norms() -> float:
     plain, squares = ",layer_prepostprocess_dropout=0,attention_dropout=0,relu_dropout=0", []
     for more in ("", ",activation_dtype=float16"):
         step = distribution.step_function(build(plain + more))
-        squares.append(np.sum(step(next(distribution.batches([*batches(1)])), True).squares))
+        squares.append(np.sum(step(next(iter(batches(1))), True).squares))
     return float(abs(squares[1] / squares[0] - 1))
 
 

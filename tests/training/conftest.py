@@ -1,5 +1,6 @@
 """A model small enough to train in a test, with the interface that training needs."""
 
+import dataclasses
 import io
 import pathlib
 import random
@@ -12,7 +13,12 @@ from keras import ops
 from t2t_repro import registry
 from t2t_repro.models.guarded import GuardedModel
 from t2t_repro.run_directory import RunDirectory
+from t2t_repro.training import checkpoints
+from t2t_repro.training.log import TrainingLog
+from t2t_repro.training.request import Plan
+from t2t_repro.training.trainer import Trainer
 from tests.data.record_files import write_examples
+from tests.training.runs import arrays
 
 
 class Cipher(GuardedModel):
@@ -75,41 +81,50 @@ def make_batches():
 
 
 @pytest.fixture
-def run(tmp_path):
+def new_run(tmp_path):
+    """Makes an empty run directory of a name."""
+
+    def make(name):
+        run = RunDirectory(tmp_path / name)
+        run.path.mkdir()
+        return run
+
+    return make
+
+
+@pytest.fixture
+def run(new_run):
     """An empty run directory."""
-    run = RunDirectory(tmp_path / "run")
-    run.path.mkdir()
-    return run
+    return new_run("run")
 
 
 @pytest.fixture
 def train():
     """Trains a model on endless batches; returns the state, the steps evaluated, what was said.
 
-    `seen` gets the weights that each evaluation sees.
+    It takes what `Plan` and `Trainer` do. `seen` gets the weights that each evaluation sees.
     """
-    from t2t_repro.training import checkpoints
-    from t2t_repro.training.log import TrainingLog
-    from t2t_repro.training.request import Plan
-    from t2t_repro.training.trainer import Trainer
+    plan_fields = {field.name for field in dataclasses.fields(Plan)}
 
-    def train(model, batches, run, seen=None, **plan):
-        plan = {"train_steps": 10, "local_eval_frequency": 5, "log_step_count_steps": 5} | plan
+    def train(model, batches, run, seen=None, log=TrainingLog, writer=None, **settings):
+        settings = {
+            "train_steps": 10, "local_eval_frequency": 5, "log_step_count_steps": 5, **settings
+        }  # fmt: skip
+        plan = Plan(**{name: settings.pop(name) for name in plan_fields & settings.keys()})
         stream, evaluations = io.StringIO(), []
-        log = TrainingLog(run, plan["train_steps"], plan["log_step_count_steps"], stream)
+        log = log(run, plan.train_steps, plan.log_step_count_steps, stream, writer)
 
         def evaluate(step, wait):
             evaluations.append(step)
             if seen is not None:
-                named = checkpoints.weights(model)
-                seen.append({name: np.array(value) for name, value in named.items()})
+                seen.append(arrays(model))
             wait()
             assert checkpoints.latest(run.path).name == f"ckpt-{step}"
             log.evaluation(step, {"loss": 1.0}, "dev", 0.1)
             return {"loss": 1.0}
 
-        plan = Plan(**plan)
-        state = Trainer(model, batches.skip, run, plan, log=log, evaluate=evaluate).train()
+        settings = {"evaluate": evaluate, **settings}
+        state = Trainer(model, batches.skip, run, plan, log, **settings).train()
         return state, evaluations, stream.getvalue()
 
     return train
@@ -119,14 +134,6 @@ def train():
 def steps():
     """The rows of a run's metrics.jsonl that are of training."""
     return lambda run: [row for row in run.read_metrics() if row["kind"] == "train"]
-
-
-@pytest.fixture
-def weights():
-    """A model's weights as arrays by name."""
-    from t2t_repro.training import checkpoints
-
-    return lambda model: {k: np.asarray(v) for k, v in checkpoints.weights(model).items()}
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,8 @@ import pytest
 from t2t_repro.errors import UserError
 from t2t_repro.layers.feed_forward import FeedForward
 from t2t_repro.training import checkpoints
-from t2t_repro.training.checkpoints import PERMANENT, Saver, State
+from t2t_repro.training.checkpoints import PERMANENT, TRAINING, WEIGHTS, Saver, State
+from tests.training.runs import arrays, assert_same
 
 
 def step(model, seed):
@@ -19,12 +20,19 @@ def step(model, seed):
     return model.train_on_batch({"inputs": inputs, "targets": inputs}, return_dict=True)["loss"]
 
 
-def values(model):
-    return {n: a for file in checkpoints.snapshot(model).values() for n, a in file.items()}
-
-
 def names(folder):
     return [path.name for path in checkpoints.list_checkpoints(folder)]
+
+
+@pytest.fixture
+def save(tmp_path, make_model):
+    """Saves a model, if none is named always the same, under the steps given."""
+    made = make_model()
+
+    def save(*steps, model=made, folder=tmp_path, **state):
+        return [checkpoints.save(folder, model, State(step=step, **state)) for step in steps]
+
+    return save
 
 
 def fill_the_disk(monkeypatch):
@@ -41,56 +49,47 @@ def flip_a_byte(file, at=0.5):
     file.write_bytes(data)
 
 
-def test_steps_are_ordered_as_numbers(tmp_path, make_model):
-    model = make_model()
-    for number in (8, 9, 10, 100):
-        checkpoints.save(tmp_path, model, State(step=number))
-    names = [path.name for path in checkpoints.list_checkpoints(tmp_path)]
-    assert names == ["ckpt-8", "ckpt-9", "ckpt-10", "ckpt-100"]
+def test_steps_are_ordered_as_numbers(tmp_path, save):
+    assert names(tmp_path / "nothing") == [] and checkpoints.latest(tmp_path) is None
+    save(8, 9, 10, 100)
+    assert names(tmp_path) == ["ckpt-8", "ckpt-9", "ckpt-10", "ckpt-100"]
     assert checkpoints.latest(tmp_path).name == "ckpt-100"
 
 
-def test_a_ranking_goes_before_the_newest(tmp_path, make_model):
-    model = make_model()
-    for number in (3, 5, 7):
-        checkpoints.save(tmp_path, model, State(step=number))
+def test_a_ranking_goes_before_the_newest(tmp_path, save):
+    save(3, 5, 7)
     ranking = {"ranking": [{"step": 5}, {"step": 7}, {"step": 3}]}
     (tmp_path / "ranking.json").write_text(json.dumps(ranking))
     assert checkpoints.find(tmp_path).name == "ckpt-5"
-    (tmp_path / "ckpt-5" / "weights.npz").unlink()
+    (tmp_path / "ckpt-5" / WEIGHTS).unlink()
     assert checkpoints.latest(tmp_path, lambda text: None).name == "ckpt-7"
     (tmp_path / "ranking.json").write_text("torn")
     assert checkpoints.latest(tmp_path).name == "ckpt-7"
 
 
 @pytest.mark.parametrize("links", [True, False])
-def test_weights_alone_are_copied(tmp_path, make_model, monkeypatch, links):
+def test_weights_alone_are_copied(tmp_path, make_model, save, monkeypatch, links):
     def refuse(*paths):
         raise OSError(errno.EXDEV, "no links here")
 
     if not links:
         monkeypatch.setattr(os, "link", refuse)
-    model = make_model(seed=5)
-    path = checkpoints.save(tmp_path / "run", model, State(step=9, batches=4))
+    model, other = make_model(seed=5), make_model(seed=6)
+    (path,) = save(9, model=model, batches=4)
     copy = checkpoints.copy_weights(path, tmp_path / "best")
     checkpoints.delete(path)
     assert checkpoints.verify(copy) == State(step=9, batches=4)
-    assert sorted(file.name for file in copy.iterdir()) == ["state.json", "weights.npz"]
-    other = make_model(seed=6)
+    assert sorted(file.name for file in copy.iterdir()) == ["state.json", WEIGHTS]
     checkpoints.load_weights(other, copy)
-    np.testing.assert_array_equal(
-        np.asarray(other.softmax.kernel), np.asarray(model.softmax.kernel)
-    )
+    assert_same(model, other)
 
 
-@pytest.mark.parametrize("file", ["weights.npz", "training.npz", "state.json"])
+@pytest.mark.parametrize("file", [WEIGHTS, TRAINING, "state.json"])
 @pytest.mark.parametrize("damage", ["cut", "empty", "missing", "flipped"])
 def test_a_damaged_checkpoint_is_named_and_the_one_before_it_taken(
-    tmp_path, make_model, capsys, file, damage
+    tmp_path, save, capsys, file, damage
 ):
-    model = make_model()
-    checkpoints.save(tmp_path, model, State(step=1))
-    victim = checkpoints.save(tmp_path, model, State(step=2)) / file
+    victim = save(1, 2)[1] / file
     if damage == "cut":
         victim.write_bytes(victim.read_bytes()[:-20])
     elif damage == "empty":
@@ -109,104 +108,81 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_it_taken(
     assert out == "" and file in err
 
 
-def test_every_flipped_byte_of_an_archive_is_found(tmp_path, make_model):
-    path = checkpoints.save(tmp_path, make_model(), State(step=1))
-    whole = (path / "weights.npz").read_bytes()
-    arrays = checkpoints.read_arrays(path / "weights.npz")
+def test_every_flipped_byte_of_an_archive_is_found(save):
+    (path,) = save(1)
+    whole, expected = (path / WEIGHTS).read_bytes(), arrays(path)
     for at in np.linspace(0, 0.999, 60):
-        (path / "weights.npz").write_bytes(whole)
-        flip_a_byte(path / "weights.npz", at)
+        (path / WEIGHTS).write_bytes(whole)
+        flip_a_byte(path / WEIGHTS, at)
         try:
             checkpoints.verify(path)
-            read = checkpoints.read_arrays(path / "weights.npz")
+            read = arrays(path)
         except checkpoints.CorruptCheckpoint:
             continue
-        # A byte of the zip's own headers that nothing reads, such as a time stamp.
-        assert set(read) == set(arrays)
-        assert all(np.array_equal(read[name], arrays[name]) for name in arrays)
+        assert_same(read, expected)  # of the zip's headers that nothing reads, such as the time
 
 
-def test_leftovers_of_a_killed_writer_are_removed_and_a_step_can_be_saved_again(
-    tmp_path, make_model
-):
-    (tmp_path / ".incomplete-4").mkdir()
-    model = make_model()
-    checkpoints.save(tmp_path, model, State(step=5))
-    checkpoints.save(tmp_path, model, State(step=5, batches=6))
+def test_leftovers_of_a_killed_writer_are_removed_and_a_step_can_be_saved_again(tmp_path, save):
+    for name in ("ckpt-4.incomplete", ".incomplete-old-ckpt-3"):  # of an earlier version
+        (tmp_path / name).mkdir()
+    save(5)
+    save(5, batches=6)
     assert [path.name for path in tmp_path.iterdir()] == ["ckpt-5"]
     assert checkpoints.verify(tmp_path / "ckpt-5").batches == 6
 
 
 def test_no_checkpoint_says_what_to_give(tmp_path):
-    with pytest.raises(UserError):
-        checkpoints.find(tmp_path)
-    with pytest.raises(UserError):
-        checkpoints.find(tmp_path / "ckpt-8")
+    for path in (tmp_path, tmp_path / "ckpt-8"):
+        with pytest.raises(UserError):
+            checkpoints.find(path)
     (tmp_path / "model.ckpt-8.index").touch()
     for path in (tmp_path, tmp_path / "model.ckpt-8"):
         with pytest.raises(UserError, match=f"t2t-checkpoint import --checkpoint={path}"):
             checkpoints.find(path)
 
 
-def test_restored_training_goes_on_bit_for_bit(tmp_path, make_model):
+def test_restored_training_goes_on_bit_for_bit(make_model, save):
     straight = make_model(seed=3)
     for seed in range(3):
         step(straight, seed)
-    path = checkpoints.save(tmp_path, straight, State(step=3, batches=3, extra={"best": 0.5}))
+    state = State(step=3, batches=3, extra={"best": 0.5})
+    (path,) = save(3, model=straight, batches=3, extra={"best": 0.5})
+    assert sorted(file.name for file in path.iterdir()) == ["state.json", TRAINING, WEIGHTS]
+    assert set(arrays(path)) == {"embedding/embeddings", "softmax/kernel", "softmax/bias"}
+    # Adam: iterations, learning rate, two slots a weight; one seed, that of dropout.
+    training = checkpoints.read_arrays(path / TRAINING)
+    assert len(training) == 2 + 2 * 3 + 1 and "seed/0000" in training
     expected = [step(straight, seed) for seed in range(3, 6)]
     resumed = make_model(seed=99)  # other weights, other dropout: all must come from the files
-    state = checkpoints.restore(resumed, path)
-    assert state == State(step=3, batches=3, extra={"best": 0.5})
+    assert checkpoints.restore(resumed, path) == state
     assert [step(resumed, seed) for seed in range(3, 6)] == expected
-    for name, value in values(straight).items():
-        np.testing.assert_array_equal(value, values(resumed)[name], name)
-
-
-def test_the_checkpoint_holds_weights_slots_and_seeds(tmp_path, make_model):
-    path = checkpoints.save(tmp_path, make_model(), State(step=7))
-    assert sorted(p.name for p in path.iterdir()) == ["state.json", "training.npz", "weights.npz"]
-    weights = checkpoints.read_arrays(path / "weights.npz")
-    assert set(weights) == {"embedding/embeddings", "softmax/kernel", "softmax/bias"}
-    training = checkpoints.read_arrays(path / "training.npz")
-    # Adam: iterations, learning rate, two slots a weight; one seed, that of dropout.
-    assert len(training) == 2 + 2 * 3 + 1 and "seed/0000" in training
+    for file, values in checkpoints.snapshot(straight).items():
+        assert_same(values, checkpoints.snapshot(resumed)[file])
 
 
 def test_a_checkpoint_with_the_feed_forward_layers_earlier_names_is_read(tmp_path):
-    def made():
-        x = keras.Input((3, 4))
-        return keras.Model(x, FeedForward(5, name="feed_forward")(x))
-
-    model, again = made(), made()
+    x = keras.Input((3, 4))
+    model = keras.Model(x, FeedForward(5, name="feed_forward")(x))
     new = {"intermediate_dense": "conv1", "output_dense": "conv2"}
-    arrays = {
-        f"encoder/{re.sub('|'.join(new), lambda found: new[found[0]], name)}": np.asarray(variable)
-        for name, variable in checkpoints.weights(model).items()
+    renamed = {
+        f"encoder/{re.sub('|'.join(new), lambda found: new[found[0]], name)}": value
+        for name, value in arrays(model).items()
     }
-    assert "encoder/feed_forward/conv1/kernel" in arrays
-    path = checkpoints.write(tmp_path, {checkpoints.WEIGHTS: arrays}, State(step=1))
-    read = checkpoints.read_arrays(path / checkpoints.WEIGHTS)
-    for name, variable in checkpoints.weights(again).items():
-        variable.assign(read[f"encoder/{name}"])
-    x = np.ones((2, 3, 4), "float32")
-    np.testing.assert_array_equal(again(x), model(x))
+    assert "encoder/feed_forward/conv1/kernel" in renamed
+    path = checkpoints.write(tmp_path, {WEIGHTS: renamed}, State(step=1))
+    assert_same({f"encoder/{name}": value for name, value in arrays(model).items()}, arrays(path))
 
 
-def test_a_run_directory_is_understood(tmp_path, make_model):
-    assert checkpoints.list_checkpoints(tmp_path / "nothing") == []
-    assert checkpoints.latest(tmp_path) is None
-    model = make_model(seed=1)
-    checkpoints.save(tmp_path / "checkpoints", model, State(step=5))
-    other = make_model(seed=2)
+def test_a_run_directory_is_understood(tmp_path, make_model, save):
+    model, other = make_model(seed=1), make_model(seed=2)
+    save(5, model=model, folder=tmp_path / "checkpoints")
     for path in (tmp_path, tmp_path / "checkpoints", tmp_path / "checkpoints" / "ckpt-5"):
         assert checkpoints.load_weights(other, path).step == 5
-    weights_of_other = checkpoints.weights(other)
-    for name, variable in checkpoints.weights(model).items():
-        np.testing.assert_array_equal(np.asarray(variable), np.asarray(weights_of_other[name]))
+    assert_same(model, other)
 
 
-def test_what_does_not_fit_is_listed(tmp_path, make_model):
-    path = checkpoints.save(tmp_path, make_model(vocab_size=11), State(step=1))
+def test_what_does_not_fit_is_listed(make_model, save):
+    (path,) = save(1)
     with pytest.raises(UserError) as caught:
         checkpoints.load_weights(make_model(vocab_size=13), path)
     text = str(caught.value)
@@ -216,16 +192,15 @@ def test_what_does_not_fit_is_listed(tmp_path, make_model):
         checkpoints.load_weights(other, path)
 
 
-def test_bfloat16_weights_come_back(tmp_path):
+def test_bfloat16_weights_come_back(save):
     keras.utils.set_random_seed(1)
     model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(3, dtype="bfloat16")])
-    before = [np.asarray(weight).astype("float32") for weight in model.weights]
-    path = checkpoints.save(tmp_path, model, State(step=1))
+    before = arrays(model)
+    (path,) = save(1, model=model)
     for weight in model.weights:
         weight.assign(weight * 0)
     checkpoints.load_weights(model, path)
-    for old, weight in zip(before, model.weights, strict=True):
-        np.testing.assert_array_equal(old, np.asarray(weight).astype("float32"))
+    assert_same(before, model)
 
 
 def test_two_weights_of_one_path_are_refused():
@@ -242,29 +217,17 @@ def test_two_weights_of_one_path_are_refused():
         checkpoints.weights(Twice())
 
 
-def slow(monkeypatch):
-    """Makes writing wait for the event that it returns."""
-    go, write = threading.Event(), checkpoints.write
-
-    def wait(*arguments):
-        assert go.wait(20)
-        return write(*arguments)
-
-    monkeypatch.setattr(checkpoints, "write", wait)
-    return go
-
-
 def test_steps_go_on_while_the_weights_of_before_are_written(tmp_path, make_model, monkeypatch):
-    go = slow(monkeypatch)
+    go, write = threading.Event(), checkpoints.write
+    monkeypatch.setattr(checkpoints, "write", lambda *of: go.wait(20) and write(*of))
     model, saver = make_model(), Saver(tmp_path)
-    before = np.array(model.softmax.kernel)
+    before = arrays(model)
     saver.save(model, State(step=1))
-    model.softmax.kernel.assign(before + 1)
+    model.softmax.kernel.assign(model.softmax.kernel + 1)
     assert names(tmp_path) == []
     go.set()
     saver.wait()
-    saved = checkpoints.read_arrays(tmp_path / "ckpt-1" / "weights.npz")["softmax/kernel"]
-    np.testing.assert_array_equal(saved, before)
+    assert_same(tmp_path / "ckpt-1", before)
 
 
 @pytest.mark.parametrize("ask", [Saver.wait, Saver.check])
@@ -288,11 +251,9 @@ def test_a_full_disk_is_an_error_once_and_leaves_the_earlier_ones(
     assert names(tmp_path) == ["ckpt-3"]
 
 
-def test_the_oldest_go_but_the_permanent_stay(tmp_path, make_model):
-    model = make_model()
+def test_the_oldest_go_but_the_permanent_stay(tmp_path, save):
     for step in range(1, 8):
-        permanent = {PERMANENT: True} if step in (2, 6) else {}
-        checkpoints.save(tmp_path, model, State(step=step, extra=permanent))
+        save(step, extra={PERMANENT: True} if step in (2, 6) else {})
     (tmp_path / "ckpt-3" / "state.json").write_text("torn")
     checkpoints.prune(tmp_path, 0, 7)
     assert len(names(tmp_path)) == 7
@@ -308,3 +269,32 @@ def test_a_worker_that_is_not_the_chief_writes_nothing(tmp_path, make_model, mon
     saver.save(make_model(), State(step=1))
     saver.close()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_average_is_the_mean_in_float64_and_keeps_type_and_step(tmp_path, make_model, save):
+    model, paths, history = make_model(), [], []
+    for number in (10, 20, 30, 40):
+        step(model, number)
+        paths += save(number, model=model)
+        os.utime(paths[-1] / WEIGHTS, (1e9 + number, 1e9 + number))
+        history.append(arrays(model)["softmax/kernel"].astype("float64"))
+    path = checkpoints.average(paths[-3:], tmp_path / "avg")
+    found = arrays(path)["softmax/kernel"]
+    assert path.name == "ckpt-40" and found.dtype == np.float32
+    np.testing.assert_array_equal(found, np.mean(history[-3:], axis=0).astype("float32"))
+    assert checkpoints.verify(path).averaged == (20, 30, 40)
+    rolling = tmp_path / "rolling"
+    written = list(checkpoints.rolling_average(checkpoints.members(paths), rolling, 2))
+    assert [p.name for p in written] == ["ckpt-20", "ckpt-30", "ckpt-40"]
+    assert [p.stat().st_mtime - 1e9 for p in written] == [20, 30, 40]  # the last one's
+    middle = arrays(written[1])["softmax/kernel"]
+    np.testing.assert_array_equal(middle, np.mean(history[1:3], axis=0).astype("float32"))
+    others = checkpoints.members(paths[:3:2])
+    (again,) = checkpoints.rolling_average(others, rolling, 2)
+    assert again == written[1] and again.stat().st_mtime > 1e9 + 1000  # others are newer
+    checkpoints.load_weights(model, path)
+    with pytest.raises(UserError, match="20"):
+        checkpoints.restore(model, path)
+    (other,) = save(50, model=make_model(vocab_size=13))
+    with pytest.raises(UserError, match="50"):
+        checkpoints.average([paths[0], other], tmp_path / "avg")

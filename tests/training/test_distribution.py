@@ -5,15 +5,21 @@ A process of its own makes the devices, since TensorFlow's are fixed once it has
 
 import json
 import os
+import pathlib
 import subprocess
 import sys
 
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
-from t2t_repro.training import distribution
+from t2t_repro import Transformer, get_hparams
+from t2t_repro.config import HParams
+from t2t_repro.layers.layer import FusedVariable
+from t2t_repro.training import checkpoints, devices, distribution, optimizers
 from t2t_repro.training.devices import ONE
+from tests.training.runs import arrays
 
 STEPS = 20
 TIMEOUT = 600  # seconds; on a machine with nothing else to do it takes some 20
@@ -29,17 +35,14 @@ CASES = {
 }
 
 
-def build(devices, overrides=OVERRIDES):
-    from t2t_repro import Transformer, get_hparams
-    from t2t_repro.training import optimizers
-
+def build(where, overrides=OVERRIDES):
     hparams = get_hparams(
         "transformer_test",
         "num_hidden_layers=1,learning_rate_schedule=constant,learning_rate_constant=0.01,"
         f"clip_grad_norm=0.5,{overrides}",
     )
     keras.utils.set_random_seed(3)
-    with devices.scope():
+    with where.scope():
         model = Transformer.from_hparams(hparams, inputs_vocab_size=11, targets_vocab_size=13)
         model.compile(optimizer=optimizers.from_hparams(hparams), jit_compile=False)
         model.optimizer.build(model.trainable_variables)
@@ -56,53 +59,44 @@ def batches():
         yield {"inputs": inputs, "targets": targets}
 
 
-def train(devices) -> dict:
+def train(where) -> dict:
     """Returns the losses, the tokens of each step, every fifth's norms, and the weights after."""
-    from t2t_repro.training import checkpoints
-
-    model = build(devices)
-    devices.broadcast(model)
-    step = distribution.step_function(model, devices)
+    model = build(where)
+    where.broadcast(model)
+    step = distribution.step_function(model, where)
     tokens, losses, squares = [], [], []
     for batch in batches():
-        tokens += devices.all_reduce([int(np.count_nonzero(batch["targets"]))])
+        tokens += where.all_reduce([int(np.count_nonzero(batch["targets"]))])
         made = step(batch, len(losses) % 5 == 0)
         squares += [] if len(losses) % 5 else [np.asarray(made.squares).tolist()]
         losses.append(made.loss)
-    weights = {n: np.asarray(v).tolist() for n, v in checkpoints.weights(model).items()}
+    weights = {name: value.tolist() for name, value in arrays(model).items()}
     return {"tokens": tokens, "losses": losses, "squares": squares, "weights": weights}
 
 
-def seeds(devices) -> list:
+def seeds(where) -> list:
     """Returns every replica's states of the random numbers, once all have begun."""
-    from t2t_repro.training.devices import seed_variables
-
-    model = build(devices, "attention_dropout=0.5")
-    devices.broadcast(model)
-    variables = [variable.value for variable in seed_variables(model)]
+    model = build(where, "attention_dropout=0.5")
+    where.broadcast(model)
+    variables = [variable.value for variable in checkpoints.seed_variables(model)]
     return [[value.numpy().tolist() for value in variable.values] for variable in variables]
 
 
-def averaged(devices) -> list[bool]:
+def averaged(where) -> list[bool]:
     """Returns whether a checkpoint before the first step has each of the averaged weights."""
-    from t2t_repro.training import checkpoints
-
-    model = build(devices, f"{OVERRIDES},ema_decay=0.5")
+    model = build(where, f"{OVERRIDES},ema_decay=0.5")
     saved = checkpoints.snapshot(model)["weights.npz"]
     with checkpoints.averaged(model):
-        named = checkpoints.weights(model).items()
-        return [np.array_equal(saved[name], weight) for name, weight in named]
+        return [np.array_equal(saved[name], weight) for name, weight in arrays(model).items()]
 
 
-def compiled(devices) -> list[float]:
+def compiled(where) -> list[float]:
     """Returns a loss of Keras's, and how far a step by it goes.
 
     One replica has fewer sentences, and fewer targets in them.
     """
-    import tensorflow as tf
-
-    model = build(devices)
-    with devices.scope():
+    model = build(where)
+    with where.scope():
         loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
         model.compile(keras.optimizers.SGD(1.0), loss=loss)
     batch = next(batches())
@@ -116,11 +110,6 @@ def compiled(devices) -> list[float]:
 
 def update(strategy, hparams, start, steps):
     """Returns the variables, or their averages, after each step's gradients: a set a replica."""
-    import tensorflow as tf
-
-    from t2t_repro.layers.layer import FusedVariable
-    from t2t_repro.training import optimizers
-
     with strategy.scope():
         *others, (last, table) = start.items()
         variables = [keras.Variable(v, dtype="float32", name=n) for n, v in others]
@@ -133,76 +122,56 @@ def update(strategy, hparams, start, steps):
     def step(gradients):
         strategy.run(lambda g: optimizer.apply(list(g), variables) and None, args=(gradients,))
 
-    for shares in steps:
+    def of_replicas(parts):
         if strategy.num_replicas_in_sync == 1:
-            step(tuple(tf.constant(sum(parts)) for parts in zip(*shares, strict=True)))
-        else:
-            step(tuple(distribute(strategy, parts) for parts in zip(*shares, strict=True)))
+            return tf.constant(sum(parts))
+        return strategy.experimental_distribute_values_from_function(
+            lambda context: tf.constant(parts[context.replica_id_in_sync_group])
+        )
+
+    for shares in steps:
+        step(tuple(of_replicas(parts) for parts in zip(*shares, strict=True)))
     if optimizer.use_ema:
         variables = optimizer._model_variables_moving_average
     return [keras.ops.convert_to_numpy(v) for v in variables]
 
 
-def distribute(strategy, parts):
-    import tensorflow as tf
-
-    return strategy.experimental_distribute_values_from_function(
-        lambda context: tf.constant(parts[context.replica_id_in_sync_group])
-    )
-
-
-def updated() -> None:
-    """Prints for each optimizer how far it moved, and how far two replicas are from one device."""
-    import tensorflow as tf
-
-    from t2t_repro.config import HParams
-
+def updated() -> dict:
+    """Returns for each optimizer how far it moved, and how far two replicas are from one device."""
     (cpu,) = tf.config.list_physical_devices("CPU")
     tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
-    random = np.random.default_rng(0)
-    start = {n: random.normal(size=s).astype("float32") for n, s in SHAPES.items()}
-    steps = [
-        [[random.normal(size=s).astype("float32") for s in SHAPES.values()] for _ in range(2)]
-        for _ in range(7)
+    random, found = np.random.default_rng(0), {}
+    sets = [
+        {n: random.normal(size=s).astype("float32") for n, s in SHAPES.items()} for _ in range(15)
     ]
-    result = {}
+    start, *gradients = sets
+    gradients = [list(each.values()) for each in gradients]
+    steps = list(zip(gradients[::2], gradients[1::2], strict=True))
+    shared = dict(learning_rate_schedule="constant", learning_rate_constant=0.01)
+    shared |= dict(clip_grad_norm=3.0, weight_decay=0.3)
     for name, changes in CASES.items():
-        hparams = HParams(
-            learning_rate_schedule="constant",
-            learning_rate_constant=0.01,
-            clip_grad_norm=3.0,
-            weight_decay=0.3,
-            **changes,
-        )
+        hparams = HParams(**shared, **changes)
         one = update(tf.distribute.get_strategy(), hparams, start, steps)
         two = update(tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]), hparams, start, steps)
         moved = min(float(abs(a - c).max()) for a, c in zip(one, start.values(), strict=True))
         differ = max(float(abs(a - b).max()) for a, b in zip(one, two, strict=True))
-        result[name] = moved, differ
-    print(json.dumps(result))
+        found[name] = moved, differ
+    return found
 
 
-def mirrored() -> None:
-    """The program of one process with two devices."""
-    from t2t_repro.training import devices
-
+def mirrored() -> dict:
+    """Returns what one process with two devices finds."""
     two = devices.choose(2)
-    results = {"one": train(ONE), "two": train(two)}
-    results["compiled"] = [compiled(devices) for devices in (ONE, two)]
-    results["averaged"] = averaged(two)
-    print(json.dumps({"seeds": seeds(two), **results}))
+    found = {"one": train(ONE), "two": train(two), "averaged": averaged(two), "seeds": seeds(two)}
+    return found | {"compiled": [compiled(where) for where in (ONE, two)]}
 
 
-def said_by(program: str):
-    """Returns what a program of this file prints, as JSON."""
-    root = os.path.dirname(os.path.dirname(os.path.dirname(distribution.__file__)))
-    own = {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1", "PYTHONPATH": root}
+def found_by(program: str):
+    """Returns what a function of this file does in a process of its own."""
+    own = {"CUDA_VISIBLE_DEVICES": "-1", "PYTHONPATH": str(pathlib.Path(__file__).parents[2])}
+    command = [sys.executable, __file__, program]
     done = subprocess.run(
-        [sys.executable, __file__, program],
-        env=os.environ | own,
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT,
+        command, env=os.environ | own, capture_output=True, text=True, timeout=TIMEOUT
     )
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout.splitlines()[-1])
@@ -210,27 +179,12 @@ def said_by(program: str):
 
 @pytest.fixture(scope="module")
 def trained():
-    return said_by("mirrored")
+    return found_by("mirrored")
 
 
 @pytest.fixture(scope="module")
 def moves():
-    return said_by("updated")
-
-
-def test_a_checkpoint_of_replicas_has_the_moving_average(trained):
-    assert len(trained["averaged"]) > 10 and all(trained["averaged"])
-
-
-def assert_same(one: dict, two: dict) -> None:
-    assert one["tokens"] == two["tokens"] and one["tokens"][:2] == [6 * 6 - 6, 6 * 7 - 6]
-    assert len(one["losses"]) == STEPS and one["losses"][-1] < one["losses"][0] - 0.1
-    assert two["losses"] == pytest.approx(one["losses"], rel=1e-5)
-    assert len(one["squares"]) == STEPS // 5 and np.min(one["squares"]) > 0
-    np.testing.assert_allclose(two["squares"], one["squares"], rtol=1e-3)
-    assert two["weights"].keys() == one["weights"].keys()
-    for name, value in one["weights"].items():
-        np.testing.assert_allclose(two["weights"][name], value, rtol=1e-5, atol=1e-5, err_msg=name)
+    return found_by("updated")
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -241,21 +195,27 @@ def test_two_replicas_update_as_one_device_that_sees_the_sum_of_their_gradients(
 
 @pytest.mark.slow
 def test_two_replicas_train_as_one(trained):
-    assert_same(trained["one"], trained["two"])
+    one, two = trained["one"], trained["two"]
+    assert one["tokens"] == two["tokens"] and one["tokens"][:2] == [6 * 6 - 6, 6 * 7 - 6]
+    assert len(one["losses"]) == STEPS and one["losses"][-1] < one["losses"][0] - 0.1
+    assert two["losses"] == pytest.approx(one["losses"], rel=1e-5)
+    assert len(one["squares"]) == STEPS // 5 and np.min(one["squares"]) > 0
+    np.testing.assert_allclose(two["squares"], one["squares"], rtol=1e-3)
+    assert two["weights"].keys() == one["weights"].keys()
+    for name, value in one["weights"].items():
+        np.testing.assert_allclose(two["weights"][name], value, rtol=1e-5, atol=1e-5, err_msg=name)
 
 
 @pytest.mark.slow
-def test_a_loss_of_kerass_is_the_mean_over_all_real_targets(trained):
+def test_what_two_replicas_do_beside_steps(trained):
     one, two = trained["compiled"]
-    assert two == pytest.approx(one, rel=1e-5)
-
-
-@pytest.mark.slow
-def test_each_replica_drops_its_own_values(trained):
+    assert two == pytest.approx(one, rel=1e-5)  # a loss of Keras's is the mean over all targets
+    # A checkpoint of replicas has the moving average.
+    assert len(trained["averaged"]) > 10 and all(trained["averaged"])
     assert len(trained["seeds"]) > 1
-    for first, second in trained["seeds"]:
+    for first, second in trained["seeds"]:  # each drops its own values
         assert first[0] != second[0] and first[1] == second[1]
 
 
 if __name__ == "__main__":
-    {"mirrored": mirrored, "updated": updated}[sys.argv[1]]()
+    print(json.dumps({"mirrored": mirrored, "updated": updated}[sys.argv[1]]()))

@@ -24,9 +24,8 @@ from t2t_repro import registry
 from t2t_repro.data import pipeline
 from t2t_repro.models import jax_step, parameters
 from t2t_repro.models.transformer import Transformer
-from t2t_repro.problem import Problem
-from t2t_repro.text.encoders import ByteTextEncoder
 from t2t_repro.training import distribution, optimizers
+from tests.training.test_packed import Alone
 
 NO_ARRAYS = ("bitcast", "get-tuple-element")  # operations that make none
 
@@ -75,16 +74,11 @@ for dtype in ("float32", "bfloat16"):
     back = jax.vjp(loss, x.astype(dtype), table.astype(dtype))[1]
     found[dtype]["kept"] = [r.dtype.name for r in jax.tree.leaves(back) if r.size == 12 * 31]
 
-class Packed(Problem):
-    name = "packed"
-    packed_length = 32
-    packed_spacing = 1
-    def feature_encoders(self, data_dir):
-        return {"inputs": ByteTextEncoder(), "targets": ByteTextEncoder()}
-
-class Plain(Packed):
+class Plain(Alone):
     name = "plain"
-    packed_length = None
+
+class Packed(Alone):
+    packed_length, packed_spacing = 32, 1
 
 compiled = []
 class Counts(logging.Handler):
@@ -151,14 +145,10 @@ def found(tmp_path_factory) -> dict:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_xla_computes_no_more_than_the_models_products(found, dtype):
+def test_xla_computes_the_models_products_and_holds_the_logits_once(found, dtype):
     assert 0.95 < found[dtype]["flops"] <= 1.1
-
-
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_the_logits_are_there_once_and_their_gradient_once(found, dtype):
     # On a CPU XLA computes products of bfloat16 in float32; what is kept is the program's choice.
-    assert len(found[dtype]["logits"]) <= 2
+    assert len(found[dtype]["logits"]) <= 2  # and their gradient
     assert found[dtype]["kept"] == [dtype]
 
 
@@ -167,7 +157,7 @@ def test_a_step_reads_two_numbers_and_asks_the_host_for_nothing(found):
     assert found["plain"]["reads"] == [[], []]
 
 
-@pytest.mark.parametrize("corpus, most", [("plain", 12), ("packed", 2)])
-def test_each_bucket_is_compiled_once(found, corpus, most):
-    assert 1 <= found[corpus]["compiled"] == found[corpus]["shapes"] <= most
+def test_each_bucket_is_compiled_once(found):
+    for corpus, most in {"plain": 12, "packed": 2}.items():
+        assert 1 <= found[corpus]["compiled"] == found[corpus]["shapes"] <= most
     assert found["plain"]["shapes"] > 2

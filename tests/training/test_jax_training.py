@@ -3,6 +3,7 @@
 A run goes on under the other backend as well. Another process, for a backend cannot be changed.
 """
 
+import contextlib
 import json
 import os
 import pathlib
@@ -15,12 +16,19 @@ import numpy as np
 import pytest
 
 from t2t_repro.bin import trainer
+from tests.training.runs import arrays, assert_same
 
 pytestmark = pytest.mark.slow
 
 PROBLEM = "algorithmic_reverse_binary40_test"
+# A rate by which three steps move the weights by far more than what is compared may differ by.
+RATE = "learning_rate_schedule=constant,learning_rate_constant=0.01"
+FIXED = f"num_hidden_layers=1,use_fixed_batch_size=true,{RATE}"
+PLAIN = f"{FIXED},attention_dropout=0,layer_prepostprocess_dropout=0,relu_dropout=0"
+DROPPING = f"{FIXED},batch_size=10,attention_dropout=0.3,ema_decay=0.9"
+BUCKETS = "num_hidden_layers=1,length_bucket_step=1.3,batch_size=60,attention_dropout=0.3"
 PROGRAM = """
-import sys
+import json, pathlib, sys
 
 class NoTensorFlow:
     def find_spec(self, name, path=None, target=None):
@@ -29,75 +37,58 @@ class NoTensorFlow:
 
 sys.meta_path.insert(0, NoTensorFlow())
 from t2t_repro.bin import decoder, evaluator, trainer
-
-SIZES = "HPARAMS"
-
-def run(console, *flags):
-    sys.argv = ["t2t", *flags]
-    console()
-
-def train(run_dir, steps, *flags):
-    run(
-        trainer.console, "--problem=PROBLEM", "--hparams_set=transformer_test",
-        "--data_dir=ROOT/data", "--output_dir=ROOT/" + run_dir, f"--train_steps={steps}",
-        "--log_step_count_steps=1", "--local_eval_frequency=2",
-        "--hparams=" + SIZES + "," + OVERRIDES, *(flags or ["--eval_steps=1"]),
-    )
-
-OVERRIDES = "batch_size=10,attention_dropout=0.3,ema_decay=0.9"
-train("straight", 3)
-train("stopped", 2, "--schedule=train")
-train("stopped", 3, "--schedule=train")
-run(
-    decoder.console, "--output_dir=ROOT/straight", "--decode_from_file=ROOT/in",
-    "--decode_to_file=ROOT/out", "--decode_hparams=beam_size=1",
-)
 from t2t_repro.training import distribution
-plainly = distribution.compile_ahead
-sizes, SIZES = SIZES, "num_hidden_layers=1,length_bucket_step=1.3"
-OVERRIDES = "batch_size=60,attention_dropout=0.3"
-train("as-they-come", 6, "--schedule=train")
-train("as-they-come-two", 6, "--schedule=train", "--worker_gpu=2")
 
 class Told(distribution.CompilePool):
     def program(self, batch):
         found = super().program(batch)
         return lambda *data: (print("a program made ahead is used"), found(*data))[1]
 
-distribution.compile_ahead = lambda data, _, steps, say: Told([s for _, s in data.shares], 3, say)
-train("ahead", 6, "--schedule=train")
-train("ahead-two", 6, "--schedule=train", "--worker_gpu=2")
-distribution.compile_ahead, SIZES = plainly, sizes
-OVERRIDES = "NO_DROPOUT,batch_size=12"
-train("one", 3)
-train("tensorflow-jax", 3)
-OVERRIDES = OVERRIDES.replace("12", "6")
-train("two", 3, "--worker_gpu=2", "--schedule=train")
-run(evaluator.console, "--output_dir=ROOT/one", "--worker_gpu=2", "--eval_steps=1")
-run(
-    decoder.console, "--output_dir=ROOT/straight", "--decode_from_file=ROOT/in", "--worker_gpu=2",
-    "--decode_to_file=ROOT/out-two", "--decode_hparams=beam_size=1",
-)
+plainly = distribution.compile_ahead
+for name, ahead, flags in json.loads(pathlib.Path("jobs").read_text()):
+    distribution.compile_ahead = plainly if not ahead else (
+        lambda data, _, steps, say: Told([shape for _, shape in data.shares], 3, say)
+    )
+    {"decoder": decoder, "evaluator": evaluator, "trainer": trainer}[name].console(flags)
 """
-# A rate by which three steps move the weights by far more than what is compared may differ by.
-RATE = "learning_rate_schedule=constant,learning_rate_constant=0.01"
-HPARAMS = f"num_hidden_layers=1,use_fixed_batch_size=true,{RATE}"
-NO_DROPOUT = "attention_dropout=0,layer_prepostprocess_dropout=0,relu_dropout=0"
+
+
+def training(run: str, steps: int, hparams: str, *flags: str) -> list[str]:
+    """Returns the flags of t2t-trainer for a run."""
+    return [
+        f"--problem={PROBLEM}",
+        "--hparams_set=transformer_test",
+        "--data_dir=data",
+        f"--output_dir={run}",
+        f"--train_steps={steps}",
+        "--log_step_count_steps=1",
+        "--local_eval_frequency=2",
+        f"--hparams={hparams}",
+        *(flags or ["--eval_steps=1"]),
+    ]
+
+
+def jobs():
+    """Yields what is done under JAX: (program, whether steps are compiled ahead, flags)."""
+    alone, two = "--schedule=train", "--worker_gpu=2"
+    yield "trainer", False, training("straight", 3, DROPPING)
+    for steps in (2, 3):
+        yield "trainer", False, training("stopped", steps, DROPPING, alone)
+    for name, ahead in (("as-they-come", False), ("ahead", True)):
+        yield "trainer", ahead, training(name, 6, BUCKETS, alone)
+        yield "trainer", ahead, training(f"{name}-two", 6, BUCKETS, alone, two)
+    for name in ("one", "tensorflow-jax"):
+        yield "trainer", False, training(name, 3, f"{PLAIN},batch_size=12")
+    yield "trainer", False, training("two", 3, f"{PLAIN},batch_size=6", alone, two)
+    yield "evaluator", False, ["--output_dir=one", two, "--eval_steps=1"]
+    files = ["--output_dir=straight", "--decode_from_file=in", "--decode_hparams=beam_size=1"]
+    yield "decoder", False, [*files, "--decode_to_file=out"]
+    yield "decoder", False, [*files, "--decode_to_file=out-two", two]
 
 
 def train_by_tensorflow(folder: pathlib.Path, run: str) -> None:
-    flags = [
-        f"--problem={PROBLEM}",
-        "--hparams_set=transformer_test",
-        f"--data_dir={folder / 'data'}",
-        f"--output_dir={folder / run}",
-        "--train_steps=3",
-        "--log_step_count_steps=1",
-        "--local_eval_frequency=2",
-        "--eval_steps=1",
-        f"--hparams={HPARAMS},{NO_DROPOUT},batch_size=12",
-    ]
-    trainer.console(flags)
+    with contextlib.chdir(folder):
+        trainer.console(training(run, 3, f"{PLAIN},batch_size=12"))
 
 
 def copy_without_the_last_step(folder: pathlib.Path, source: str, target: str) -> None:
@@ -112,18 +103,16 @@ def folder(tmp_path_factory, write_reversals) -> pathlib.Path:
     (folder / "in").write_text("0 1 1\n1 0\n")
     train_by_tensorflow(folder, "tensorflow")
     copy_without_the_last_step(folder, "tensorflow", "tensorflow-jax")
-    values = {"ROOT": folder, "PROBLEM": PROBLEM, "HPARAMS": HPARAMS, "NO_DROPOUT": NO_DROPOUT}
-    program = PROGRAM
-    for name, value in values.items():
-        program = program.replace(name, str(value))
+    (folder / "jobs").write_text(json.dumps(list(jobs())))
     environment = os.environ | {
         "KERAS_BACKEND": "jax",
         "JAX_PLATFORMS": "cpu",
         "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",  # it compiles in half the time
         "JAX_NUM_CPU_DEVICES": "2",
+        "PYTHONPATH": str(pathlib.Path(__file__).parents[2]),
     }
     done = subprocess.run(
-        [sys.executable, "-c", program], env=environment, capture_output=True, text=True
+        [sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, cwd=folder
     )
     assert done.returncode == 0, done.stderr[-3000:]
     (folder / "said").write_text(done.stdout)
@@ -131,8 +120,7 @@ def folder(tmp_path_factory, write_reversals) -> pathlib.Path:
 
 
 def weights(folder, run, step):
-    with np.load(folder / run / "checkpoints" / f"ckpt-{step}" / "weights.npz") as arrays:
-        return dict(arrays)
+    return arrays(folder / run / "checkpoints" / f"ckpt-{step}")
 
 
 def rows(folder, run, kind):
@@ -147,10 +135,7 @@ def losses(folder, run):
 def test_a_stopped_run_ends_as_one_that_never_stopped(folder):
     assert len(losses(folder, "straight")) == 3
     assert losses(folder, "stopped") == losses(folder, "straight")
-    straight, stopped = (weights(folder, run, 3) for run in ("straight", "stopped"))
-    assert straight.keys() == stopped.keys()
-    for name, value in straight.items():
-        np.testing.assert_array_equal(stopped[name], value, name)
+    assert_same(*(weights(folder, run, 3) for run in ("straight", "stopped")))
 
 
 def test_programs_that_are_made_ahead_compute_the_same(folder):
@@ -160,9 +145,7 @@ def test_programs_that_are_made_ahead_compute_the_same(folder):
     assert said.count("a program made ahead is used") == 12
     for of, plain in {"ahead": "as-they-come", "ahead-two": "as-they-come-two"}.items():
         assert len(losses(folder, of)) == 6 and losses(folder, of) == losses(folder, plain)
-        made = weights(folder, of, 6)
-        for name, value in weights(folder, plain, 6).items():
-            np.testing.assert_array_equal(made[name], value, name)
+        assert_same(*(weights(folder, run, 6) for run in (of, plain)))
 
 
 def test_it_evaluates_on_the_way_and_at_the_end(folder):
@@ -185,16 +168,13 @@ def test_a_run_goes_on_under_the_other_backend(folder):
         assert mine == pytest.approx(its, rel=1e-5)
 
 
-def test_it_decodes(folder):
-    assert len((folder / "out").read_text().splitlines()) == 2
-
-
 def test_two_devices_evaluate_and_decode_as_one(folder):
     found = json.loads((folder / "one" / "eval-dev-3-1-batches.json").read_text())
     expected = rows(folder, "one", "eval")[-1]
     assert found["step"] == expected["step"] == 3 and found["sample"] == expected["sample"]
     assert found["metrics"]["loss"] == pytest.approx(expected["loss"], rel=1e-5)
-    assert (folder / "out-two").read_text() == (folder / "out").read_text()
+    assert (folder / "out-two").read_text() == (said := (folder / "out").read_text())
+    assert len(said.splitlines()) == 2
 
 
 def test_two_devices_train_as_one(folder):

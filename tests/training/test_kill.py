@@ -1,4 +1,4 @@
-"""A run that is killed with SIGKILL three times ends as one that never was: bit by bit.
+"""A run that is killed with SIGKILL ends as one that never was: bit by bit.
 
 benchmarks/kill_resume.py, which this runs, does it twenty times.
 """
@@ -11,15 +11,16 @@ import pytest
 pytestmark = pytest.mark.slow
 
 ROOT = pathlib.Path(__file__).parents[2]
-KILLS = 3
 PHASES = {"starting", "stepping", "writing", "evaluating"}
 
 
-def test_a_run_that_was_killed_ends_as_one_that_was_not(tmp_path, monkeypatch):
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
+@pytest.mark.parametrize("backend, kills", [("tensorflow", 3), ("jax", 1)])
+def test_a_run_that_was_killed_ends_as_one_that_was_not(tmp_path, monkeypatch, backend, kills):
+    variables = {"PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": "-1", "JAX_PLATFORMS": "cpu"}
+    for name, value in (variables | {"KERAS_BACKEND": backend}).items():
+        monkeypatch.setenv(name, value)
     measure = runpy.run_path(str(ROOT / "benchmarks" / "kill_resume.py"))["measure"]
-    found = measure(tmp_path, kills=KILLS, steps=40, every=4, seed=3)
-    assert sum(found["phases"].values()) == KILLS and found["phases"].keys() <= PHASES
+    found = measure(tmp_path, kills=kills, steps=40, every=4, seed=3)
+    assert sum(found["phases"].values()) == kills and found["phases"].keys() <= PHASES
     assert found["arrays"] > 30 and found["arrays_that_differ"] == []
     assert found["metrics"] == 40 + 10 and found["metrics_equal"] and found["best_equal"]

@@ -10,9 +10,8 @@ from keras import ops
 
 from t2t_repro.training import distribution
 from t2t_repro.training.evaluation import Evaluator
-from t2t_repro.training.log import EventWriter, TrainingLog, norms
-from t2t_repro.training.request import Plan
-from t2t_repro.training.trainer import Trainer
+from t2t_repro.training.log import EventWriter, TrainingLog, make_writer, norms
+from tests.training.runs import assert_same
 
 
 class Terminal(io.StringIO):
@@ -103,14 +102,6 @@ def gradients(model, batch):
     return [np.asarray(tf.convert_to_tensor(g)) for g in tape.gradient(loss, weights)]
 
 
-def test_a_closed_writer_begins_files_of_its_own(tmp_path):
-    writer = EventWriter(tmp_path)
-    for step in (3, 5):
-        writer.scalars("train", step, {"loss": 1.5 * step})
-        writer.close()
-    assert events(tmp_path)["loss"] == [(3, 4.5), (5, 7.5)]
-
-
 def squares(arrays):
     return [float(np.sum(np.square(array))) for array in arrays]
 
@@ -124,21 +115,21 @@ def test_the_norms_are_those_of_the_gradients(make_model, make_batches):
     assert min(expected) > 0
 
 
-def test_asking_changes_nothing(make_model, make_batches, weights):
+def test_asking_changes_nothing(make_model, make_batches):
     models = [make_model(), make_model()]
     for model, ask in zip(models, (True, False), strict=True):
         step = distribution.step_function(model)
         for batch in make_batches().take(7):
             step(batch, ask)
-    for name, value in weights(models[0]).items():
-        np.testing.assert_array_equal(value, weights(models[1])[name], name)
+    assert_same(*models)
 
 
-def test_a_run_writes_norms_and_padding_to_metrics_and_events(run, make_model, make_batches, steps):
-    model, batches = make_model(dropout=0.0), make_batches()
-    loss = Evaluator(model, []).loss
-    plan = Plan(train_steps=5, log_step_count_steps=2)
-    Trainer(model, batches.skip, run, plan, plain_loss=loss).train()
+def test_a_run_writes_norms_and_padding_to_metrics_and_events(
+    run, make_model, make_batches, train, steps
+):
+    model, batches, how = make_model(dropout=0.0), make_batches(), {"log_step_count_steps": 2}
+    how |= {"plain_loss": Evaluator(model, []).loss}
+    train(model, batches, run, train_steps=5, writer=make_writer(run), **how)
     rows = steps(run)
     assert [row["step"] for row in rows] == [2, 4, 5]
     names = {"loss", "learning_rate", "tokens_per_second"}
@@ -157,15 +148,23 @@ def test_a_run_writes_norms_and_padding_to_metrics_and_events(run, make_model, m
         assert [step for step, _ in found[name]] == [2, 4, 5]
     parts = [found[f"gradient_norm/{part}"][0][1] for part in ("embedding", "softmax")]
     assert np.hypot(*parts) == pytest.approx(rows[0]["gradient_norm"], rel=1e-5)
-    Trainer(make_model(dropout=0.0), batches.skip, run, Plan(train_steps=6)).train()
+
+
+def test_what_steps_after_these_wrote_before_is_void(run):
+    """Of a run that began again from none too. A closed writer begins files of its own."""
+    writer = EventWriter(run.path)
+    for step in (0, 5):
+        TrainingLog(run, 9, 9, io.StringIO(), writer).restart(step)
+        writer.scalars("train", step + 1, {"loss": 1.5 * step})
+        writer.close()
     logs = [
         (event.session_log.status, event.step)
         for file in run.path.glob("events.out.tfevents*")
         for event in tf.compat.v1.train.summary_iterator(str(file))
         if event.HasField("session_log")
     ]
-    # What steps after these wrote before is void, of a run that began again from none too.
     assert sorted(logs) == [(tf.compat.v1.SessionLog.START, step) for step in (1, 6)]
+    assert events(run.path)["loss"] == [(1, 0.0), (6, 7.5)]
 
 
 def test_text_and_pictures(run):

@@ -11,10 +11,11 @@ from t2t_repro.data.generate import generate_data
 from t2t_repro.data.job import Job
 from t2t_repro.errors import UserError
 from t2t_repro.run_directory import RunConfig, RunDirectory
-from t2t_repro.training import checkpoints, trainer
-from t2t_repro.training.devices import Devices
+from t2t_repro.training import trainer
+from t2t_repro.training.devices import ONE, Devices
 from t2t_repro.training.evaluation import evaluation_data
-from t2t_repro.training.request import Plan, TrainRequest
+from t2t_repro.training.request import SCHEDULES, Plan, TrainRequest
+from tests.training.runs import arrays, assert_same
 
 PROBLEM = "algorithmic_reverse_binary40_test"
 
@@ -54,20 +55,12 @@ def make(tmp_path, data_dir):
     return make
 
 
-@pytest.mark.parametrize("xla_compile, most", [(False, [0, 0]), (True, [0, batching.MOST_SHAPES])])
+@pytest.mark.parametrize("xla_compile, most", [(False, 0), (True, batching.MOST_SHAPES)])
 def test_batches_have_a_few_shapes_where_each_is_compiled(make, monkeypatch, xla_compile, most):
-    asked, plainly = [], pipeline.make_dataset
-
-    def make_dataset(*args, most_shapes=0, **options):
-        if options["training"]:
-            asked.append(most_shapes)
-        return plainly(*args, most_shapes=most_shapes, **options)
-
-    monkeypatch.setattr(pipeline, "make_dataset", make_dataset)
-    request = make(steps=1, schedule="train")
-    # The first is looked at for what is wrong with it alone.
-    trainer.run(compiled(request) if xla_compile else request)
-    assert asked == most
+    monkeypatch.setattr(pipeline, "make_dataset", lambda *of, most_shapes, **how: most_shapes)
+    request = make()
+    request = compiled(request) if xla_compile else request
+    assert trainer._training_data(request, ONE, 0) == most
 
 
 def compiled(request):
@@ -114,11 +107,6 @@ def test_workers_report_at_the_same_steps(make, monkeypatch):
     assert seen["log_step_count_steps"] == 1 and seen["local_eval_frequency"] == 2
 
 
-def weights_of(request, step):
-    path = request.run.checkpoints_dir / f"ckpt-{step}" / "weights.npz"
-    return checkpoints.read_arrays(path)
-
-
 def test_it_learns_to_reverse(make):
     settings = (
         "batch_size=1024,hidden_size=32,filter_size=64,num_heads=4,num_hidden_layers=1,"
@@ -133,18 +121,18 @@ def test_it_learns_to_reverse(make):
 
 
 def test_a_run_goes_on_with_its_data_alone(make, capsys):
-    first = make(steps=1, schedule="train")
-    trainer.run(first)
-    files = ("run.json", "training-data.json", "metrics.jsonl")
-    before = [(first.run.path / name).read_text() for name in files]
-    values = json.loads(before[1])
-    (first.run.path / "training-data.json").write_text(json.dumps(values | {"examples": 7}))
+    request = make(steps=1, schedule="train")
+    trainer.run(request)
+    files = [request.run.path / name for name in ("training-data.json", "run.json")]
+    before = [path.read_text() for path in files]
+    values = json.loads(before[0])
+    files[0].write_text(json.dumps(values | {"examples": 7}))
     with pytest.raises(UserError, match=f"7, now {values['examples']}"):
         trainer.run(make(steps=2, schedule="train"))
-    assert (first.run.path / "run.json").read_text() == before[0]
-    (first.run.path / "training-data.json").write_text(json.dumps(values | {"replicas": 3}))
-    trainer.run(make(steps=2, schedule="train"))
-    assert first.run.newest_step() == 2
+    assert files[1].read_text() == before[1]
+    files[0].write_text(json.dumps(values | {"replicas": 3}))
+    capsys.readouterr()
+    trainer.run(request)  # which is over
     assert " 0.333 " in capsys.readouterr().out
 
 
@@ -170,36 +158,16 @@ def rows_of(run):
 
 
 @pytest.mark.slow
-def test_a_run_that_is_over_is_not_evaluated_again(make, capsys):
-    request = make(eval_steps=1)
-    result = trainer.run(request)
-    rows = rows_of(request.run)
-    capsys.readouterr()
-    assert trainer.run(request) == result and rows_of(request.run) == rows
-    out = capsys.readouterr().out
-    assert f"loss {result['loss']:.4f}" in out
-    for _ in range(2):
-        evaluate = dataclasses.replace(request, schedule="evaluate")
-        assert trainer.run(evaluate) == result and rows_of(request.run) == rows
-    # Another sample is another evaluation, once.
-    for _ in range(2):
-        trainer.run(dataclasses.replace(request, eval_steps=0))
-        assert len(rows_of(request.run)) == len(rows) + 1
-
-
 @pytest.mark.parametrize("steps", [0, 2])
-@pytest.mark.slow
 def test_the_evaluator_and_the_trainer_find_the_same(make, steps):
     from t2t_repro.bin import evaluator
     from t2t_repro.runs import trained_run
 
     request = make(steps=2, overrides="batch_size=64,num_hidden_layers=1", eval_steps=steps)
     trained = trainer.run(request)
-    evaluated = trainer.run(dataclasses.replace(request, schedule="evaluate"))
-    found = evaluator.evaluate(
-        trained_run(request.run.path), evaluator.EvalRequest(eval_steps=steps)
-    )
-    assert trained == evaluated == {name: found["metrics"][name] for name in trained}
+    how = evaluator.EvalRequest(eval_steps=steps)
+    found = evaluator.evaluate(trained_run(request.run.path), how)
+    assert trained == {name: found["metrics"][name] for name in trained}
     assert request.run.read_metrics()[-1]["sample"] == found["sample"]
 
 
@@ -216,59 +184,56 @@ def test_the_rows_after_a_resume_between_reports(make, tmp_path):
 
 
 @pytest.mark.slow
-def test_schedules(make):
-    request = make()
+def test_schedules(make, capsys):
+    request = make(eval_steps=1)
     result = trainer.run(request)
     assert set(result) == {
         "loss", "accuracy", "accuracy_top5", "accuracy_per_sequence", "neg_log_perplexity"
     }  # fmt: skip
-    rows = [(row["kind"], row["step"]) for row in request.run.read_metrics()]
-    assert rows == [
+    rows = rows_of(request.run)
+    assert [(row["kind"], row["step"]) for row in rows] == [
         ("train", 1), ("train", 2), ("eval", 2), ("train", 3), ("train", 4), ("eval", 4)
     ]  # fmt: skip
     config = request.run.config
     assert config.commands[0].endswith("t2t-trainer --x") and config.problem == PROBLEM
     assert config.hparams == request.config.hparams
-    # A run that is done is evaluated, not trained.
-    assert trainer.run(make(schedule="evaluate")) == pytest.approx(result, rel=1e-5)
-    assert trainer.run(make(schedule="train_and_evaluate")) == pytest.approx(result, rel=1e-5)
-    assert trainer.run(make(schedule="train")) == {}
+    # A run that is done is evaluated, not trained, and each sample is recorded once.
+    for schedule in (*SCHEDULES, "evaluate"):
+        capsys.readouterr()
+        again = trainer.run(dataclasses.replace(request, schedule=schedule))
+        assert again == ({} if schedule == "train" else result) and rows_of(request.run) == rows
+        assert (f"loss {result['loss']:.4f}" in capsys.readouterr().out) == bool(again)
+    for _ in range(2):
+        trainer.run(dataclasses.replace(request, eval_steps=0))
+        assert len(rows_of(request.run)) == len(rows) + 1
     with pytest.raises(UserError, match="evaluat"):
         make(schedule="evaluat")
 
 
-@pytest.mark.parametrize("dtype", [pytest.param("float32", marks=pytest.mark.slow), "float16"])
 @pytest.mark.slow
-def test_a_stopped_run_ends_as_one_that_never_stopped(make, dtype):
+def test_a_run_in_float16_that_was_stopped_ends_as_one_that_never_stopped(make):
     """After the checkpoint of step 3 dropout, data, slots and the scale of the loss go on."""
     options = {
-        "overrides": f"batch_size=256,num_hidden_layers=1,activation_dtype={dtype}",
+        "overrides": "batch_size=256,num_hidden_layers=1,activation_dtype=float16",
         "frequency": 3,
         "schedule": "train",
     }
-    straight = make(steps=7, run="straight", **options)
-    trainer.run(straight)
+    ends = [make(steps=7, run=name, **options) for name in ("straight", "stopped")]
     trainer.run(make(steps=3, run="stopped", **options))
-    stopped = make(steps=7, run="stopped", **options)
-    trainer.run(stopped)
-    expected, actual = weights_of(straight, 7), weights_of(stopped, 7)
-    assert set(expected) == set(actual)
-    for name, value in expected.items():
-        np.testing.assert_array_equal(value, actual[name], name)
-    losses = [
-        [row["loss"] for row in request.run.read_metrics()] for request in (straight, stopped)
-    ]
-    assert losses[0] == losses[1]
+    for request in ends:
+        trainer.run(request)
+    assert_same(*(request.run.checkpoints_dir / "ckpt-7" for request in ends))
+    straight, stopped = ([r["loss"] for r in rows_of(request.run)] for request in ends)
+    assert straight == stopped
 
 
 def test_the_seed_decides_the_weights(make):
     def first_weights(seed):
         request = make(seed=seed)
-        model = trainer.build_model(request.config, request.problem)
-        return {name: np.asarray(v) for name, v in checkpoints.weights(model).items()}
+        return arrays(trainer.build_model(request.config, request.problem))
 
-    one, again, other = first_weights(0), first_weights(0), first_weights(1)
-    assert all(np.array_equal(one[name], again[name]) for name in one)
+    one, other = first_weights(0), first_weights(1)
+    assert_same(one, first_weights(0))
     assert sum(not np.array_equal(one[name], other[name]) for name in one) > 5
 
 
