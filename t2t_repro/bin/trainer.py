@@ -160,10 +160,10 @@ def run(request: TrainRequest) -> dict[str, float]:
     It must come before anything else of TensorFlow or JAX.
 
     Raises:
-        UserError: as `plan.look_ahead` and `trainer.run`.
+        UserError: as `plan.look_ahead`, `batch_size.choose` and `trainer.run`.
     """
     from t2t_repro import plan
-    from t2t_repro.training import devices, trainer
+    from t2t_repro.training import batch_size, devices, trainer
 
     choose = devices.here if request.schedule == "evaluate" else devices.choose
     where = choose(request.worker_gpu)
@@ -173,6 +173,8 @@ def run(request: TrainRequest) -> dict[str, float]:
     if request.job:
         generate(request.job, request.config.t2t_usr_dir)
         found = found and plan.make(request, found.machine)  # of data that were not there before
+    if request.schedule != "evaluate":
+        request = batch_size.choose(request, where.replicas)
     return trainer.run(request, where, found.to_json() if found else "")
 
 

@@ -33,7 +33,6 @@ from t2t_repro.models.guarded import GuardedModel
 from t2t_repro.problem import Problem, Split
 from t2t_repro.run_directory import PLAN, TRAINING_DATA, WARM_START, RunConfig, RunDirectory
 from t2t_repro.training import (
-    batch_size,
     checkpoints,
     devices,
     distribution,
@@ -72,11 +71,11 @@ def run(request: TrainRequest, where: Devices = ONE, plan: str = "") -> dict[str
         plan: what a new run will take, as JSON, which is kept in it; "": nothing is.
 
     Raises:
-        UserError: as `train`, `evaluate` and `batch_size.choose`.
+        UserError: as `train` and `evaluate`.
     """
     if request.schedule == "evaluate":
         return evaluate(request, where)
-    return train(batch_size.choose(request, where.replicas), where, plan)
+    return train(request, where, plan)
 
 
 def build_model(config: RunConfig, problem: Problem) -> keras.Model:
