@@ -1,3 +1,4 @@
+import itertools
 import sys
 
 import numpy as np
@@ -13,14 +14,10 @@ algorithmic = sys.modules["t2t_repro.problems.algorithmic"]  # the registry has 
 
 def take(name: str, count: int, split: str = Split.TRAIN) -> list[tuple[list[int], list[int]]]:
     """The first samples as symbols, their ends cut off."""
-    problem = registry.get_problem(name)
-    samples = []
-    for sample in problem.generate_encoded_samples("", "", split):
-        assert sample["inputs"][-1] == sample["targets"][-1] == 1
-        samples.append(tuple([i - 2 for i in sample[side][:-1]] for side in ("inputs", "targets")))
-        if len(samples) == count:
-            break
-    return samples
+    samples = registry.get_problem(name).generate_encoded_samples("", "", split)
+    taken = [tuple(sample.values()) for sample in itertools.islice(samples, count)]
+    assert {side[-1] for sample in taken for side in sample} == {1}
+    return [tuple([i - 2 for i in side[:-1]] for side in sample) for sample in taken]
 
 
 def test_all_names_of_t2t_are_here():
@@ -83,13 +80,11 @@ def test_training_samples_are_those_that_t2t_draws():
 
 
 def test_nlplike_symbols_are_as_frequent_as_words():
-    symbols = [
-        symbol for inputs, _ in take("algorithmic_reverse_nlplike8k", 300) for symbol in inputs
-    ]
-    counts = np.bincount(symbols)
+    sources = [inputs for inputs, _ in take("algorithmic_reverse_nlplike8k", 300)]
+    counts = np.bincount([symbol for inputs in sources for symbol in inputs])
     assert counts.argmax() == 1 and counts[0] == 0  # as in T2T, the most frequent symbol is 1
     assert 1.9 < counts[1] / counts[2] < 3.2  # 2 ** 1.3 is 2.5
-    lengths = [len(inputs) for inputs, _ in take("algorithmic_reverse_nlplike8k", 300)]
+    lengths = [*map(len, sources)]
     assert 34 < np.mean(lengths) < 37 and 5 < np.std(lengths) < 9
 
 

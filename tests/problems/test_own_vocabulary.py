@@ -15,11 +15,11 @@ from t2t_repro.models import sharing
 from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.text.sentence_piece import SentencePieceEncoder
 from t2t_repro.text.subword import SubwordTextEncoder
+from tests.data.record_files import read_examples
 from tests.text.pieces import train
 
 NAME = "text2text_tmpdir"
-OWN, SHARED = f"vocab.{NAME}.26.subwords", f"vocab.{NAME}.model"
-SPLITS, SIDES = ("eval", "train"), ("inputs", "targets")
+SIDES = ("inputs", "targets")
 LINES = ["a cab had a bad egg", "a deaf cabbage", "", "egg"]
 
 
@@ -28,8 +28,7 @@ def raw(tmp_path):
     """The raw files, and three vocabularies beside them."""
     folder = tmp_path / "raw"
     folder.mkdir()
-    for side in ("inputs", "targets"):
-        lines = LINES if side == "inputs" else [line[::-1] for line in LINES]
+    for side, lines in zip(SIDES, (LINES, [line[::-1] for line in LINES]), strict=True):
         for split in ("train", "eval"):
             (folder / f"{side}.{split}.txt").write_text("\n".join(lines) + "\n")
     train(folder / "one.model", 40)
@@ -41,7 +40,7 @@ def raw(tmp_path):
 
 def sides(raw, source, target=None):
     paths = os.fspath(raw / source), os.fspath(raw / (target or source))
-    return dict(zip(("inputs", "targets"), paths, strict=True))
+    return dict(zip(SIDES, paths, strict=True))
 
 
 def make(raw, folder, source="", target=None, **how):
@@ -51,33 +50,39 @@ def make(raw, folder, source="", target=None, **how):
     return generate_data(job)
 
 
+def make_by_flags(raw, folder, *flags):
+    argv = [f"--problem={NAME}", f"--tmp_dir={raw}", f"--data_dir={folder}", "--nocheck_data"]
+    argv += ["--num_shards=1", *flags]
+    datagen.console(argv)
+
+
 def vocabularies(folder):
     return {path.name for path in pathlib.Path(folder).glob("vocab.*")}
 
 
+def content(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
 def decoded(folder):
     """Returns the texts of the dev split, as its ids say."""
-    from tests.data.record_files import read_examples
-
     encoders = registry.get_problem(NAME).feature_encoders(os.fspath(folder))
     examples = read_examples(folder / f"{NAME}-dev-00000-of-00001")
-    return [[encoders[s].decode(e[s][:-1]) for s in ("inputs", "targets")] for e in examples]
+    return [[encoders[side].decode(each[side][:-1]) for side in SIDES] for each in examples]
 
 
 @pytest.mark.parametrize(
-    "source, target, names",
+    "source, target, ends",
     [
-        ("one.model", None, {SHARED}),
-        ("one.model", "two.model", {f"vocab.{NAME}.{s}.model" for s in ("inputs", "targets")}),
-        (
-            *("mine.subwords", "two.model"),
-            {f"vocab.{NAME}.inputs.subwords", f"vocab.{NAME}.targets.model"},
-        ),
-        ("mine.subwords", None, {OWN}),
+        ("one.model", None, {"model"}),
+        ("one.model", "two.model", {"inputs.model", "targets.model"}),
+        ("mine.subwords", "two.model", {"inputs.subwords", "targets.model"}),
+        ("mine.subwords", None, {"26.subwords"}),
     ],
 )
-def test_a_copy_in_the_data_is_what_every_program_reads(raw, tmp_path, source, target, names):
+def test_a_copy_in_the_data_is_what_every_program_reads(raw, tmp_path, source, target, ends):
     summary = make(raw, tmp_path / "data", source, target)
+    names = {f"vocab.{NAME}.{end}" for end in ends}
     assert vocabularies(tmp_path / "data") == names == set(summary["vocab_files"])
     assert decoded(tmp_path / "data") == [[line, line[::-1]] for line in LINES]
     encoders = registry.get_problem(NAME).feature_encoders(os.fspath(tmp_path / "data"))
@@ -87,10 +92,10 @@ def test_a_copy_in_the_data_is_what_every_program_reads(raw, tmp_path, source, t
     )
     backwards = registry.get_problem(f"{NAME}_rev").feature_encoders(os.fspath(tmp_path / "data"))
     assert backwards["inputs"] is encoders["targets"]
-    before = {path.name: path.read_bytes() for path in (tmp_path / "data").iterdir()}
+    before = content(tmp_path / "data")
     make(raw, tmp_path / "data")  # nothing is to be said twice
     make(raw, tmp_path / "data", source, target)
-    assert {path.name: path.read_bytes() for path in (tmp_path / "data").iterdir()} == before
+    assert content(tmp_path / "data") == before
 
 
 def test_another_vocabulary_needs_new_files(raw, tmp_path):
@@ -98,27 +103,22 @@ def test_another_vocabulary_needs_new_files(raw, tmp_path):
     make(raw, data)
     assert f"vocab.{NAME}.30.subwords" in vocabularies(data)
     for source, target in (("one.model", None), ("two.model", None), ("one.model", "two.model")):
-        before = {path.name: path.read_bytes() for path in data.iterdir()}
+        before = content(data)
         with pytest.raises(UserError, match="--overwrite"):
             make(raw, data, source, target)
-        assert {path.name: path.read_bytes() for path in data.iterdir()} == before
+        assert content(data) == before
         make(raw, data, source, target, overwrite=True)
         assert decoded(data)[0] == [LINES[0], LINES[0][::-1]]
     make(raw, data, "mine.subwords", overwrite=True)
-    assert {name for name in vocabularies(data) if not name.endswith(".json")} == {OWN}
+    assert vocabularies(data) == {f"vocab.{NAME}.26.subwords"}
 
 
 def test_the_flags_make_it(raw, tmp_path):
-    argv = [f"--problem={NAME}", f"--tmp_dir={raw}", f"--data_dir={tmp_path}/data"]
-    argv.append(f"--vocab={raw}/one.model,{raw}/two.model")
-    argv.append("--nocheck_data")
-    datagen.console([*argv, "--num_shards=1"])
+    make_by_flags(raw, tmp_path / "data", f"--vocab={raw}/one.model,{raw}/two.model")
     summary = json.loads((tmp_path / "data" / f"datagen.{NAME}.json").read_text())
-    sizes = {
-        side: SentencePieceEncoder(path).vocab_size
-        for side, path in sides(raw, "one.model", "two.model").items()
-    }
-    assert summary["vocab_size"] == sizes and summary["vocabulary"] is None
+    assert summary["vocabulary"] is None
+    for side, path in sides(raw, "one.model", "two.model").items():
+        assert summary["vocab_size"][side] == SentencePieceEncoder(path).vocab_size
 
 
 def test_two_vocabularies_of_one_size_share_no_table(raw, tmp_path):
@@ -139,17 +139,11 @@ def test_two_vocabularies_of_one_size_share_no_table(raw, tmp_path):
 def test_the_vocabulary_of_a_run_serves_another_corpus(raw, tmp_path, capsys):
     make(raw, tmp_path / "first", "one.model", "mine.subwords")
     files = [str(path) for path in (tmp_path / "first").glob("vocab.*")]
-    config = RunConfig(
-        hparams_set="transformer_test",
-        hparams=registry.get_hparams("transformer_test"),
-        problem=NAME,
-        data_dir=str(tmp_path / "first"),
-        version="0",
-    )
+    what = {"hparams_set": "transformer_test", "problem": NAME, "version": "0"}
+    hparams = registry.get_hparams("transformer_test")
+    config = RunConfig(hparams=hparams, data_dir=str(tmp_path / "first"), **what)
     RunDirectory(tmp_path / "run").begin(config, [], files)
-    argv = [f"--problem={NAME}", f"--tmp_dir={raw}", f"--data_dir={tmp_path}/data"]
-    argv += [f"--vocab_from={tmp_path}/run", "--nocheck_data", "--num_shards=1"]
-    datagen.console(argv)
+    make_by_flags(raw, tmp_path / "data", f"--vocab_from={tmp_path}/run")
     assert vocabularies(tmp_path / "data") == {pathlib.Path(name).name for name in files}
     for file in files:
         copy = tmp_path / "data" / pathlib.Path(file).name
@@ -168,16 +162,15 @@ def test_the_vocabulary_of_a_run_is_extended_by_the_text(raw, tmp_path):
     lines = next(data.glob("vocab.*.subwords")).read_bytes().splitlines()
     assert lines[: len(base)] == base and len(base) < len(lines) <= 30
     assert summary["vocabulary"]["asked"] == 30 and decoded(data)[0] == [LINES[0], LINES[0][::-1]]
-    before = {path.name: path.read_bytes() for path in data.iterdir()}
+    before = content(data)
     make(raw, data, "mine.subwords", vocab_size=30)
-    assert {path.name: path.read_bytes() for path in data.iterdir()} == before
+    assert content(data) == before
     for other in (29, 0):
         with pytest.raises(UserError, match="--overwrite"):
             make(raw, data, "mine.subwords", vocab_size=other)
     make(raw, data, "mine.subwords", vocab_size=28, overwrite=True)
     assert len((data / f"vocab.{NAME}.28.subwords").read_bytes().splitlines()) == 28
-    counted = pathlib.Path(raw, "inputs.train.txt")
-    counted.write_bytes(b"\xff\n")  # nothing is read before the size is looked at
+    (raw / "inputs.train.txt").write_bytes(b"\xff\n")  # the size is looked at first
     with pytest.raises(UserError, match=f" {len(base)} .*--vocab_from"):
         make(raw, tmp_path / "few", "mine.subwords", vocab_size=len(base))
     for files in (("one.model",), ("mine.subwords", "two.model")):

@@ -1,10 +1,8 @@
 """T2T's WMT problems: their definitions, and small archives in the shape of their real ones."""
 
 import gzip
-import io
 import json
 import pathlib
-import tarfile
 
 import pytest
 
@@ -13,6 +11,7 @@ from t2t_repro.data.generate import generate_data
 from t2t_repro.data.job import Job
 from t2t_repro.problem import Split
 from t2t_repro.text.subword import SubwordTextEncoder
+from tests.problems.wmt14_archives import write_archive
 
 GOLDEN_FILE = pathlib.Path(__file__).parents[1] / "golden" / "text" / "translate_problems.json"
 GOLDEN = json.loads(GOLDEN_FILE.read_text(encoding="utf-8"))
@@ -20,38 +19,25 @@ ENDE = GOLDEN["lists"][GOLDEN["problems"]["translate_ende_wmt32k"]["train"]]
 BPE = "train.tok.clean.bpe.32000"
 
 
-def text(name, language, count):
-    return "".join(f"Line {number} of {name}, {language}.\n" for number in range(count))
-
-
-def write_archive(folder, url, files):
-    """Writes an archive under the URL's name, with more in it than is needed."""
-    name = url.rpartition("/")[2]
-    with tarfile.open(folder / name, "w:gz" if name.endswith("gz") else "w") as archive:
-        for file, content in {"README": "not needed", **files}.items():
-            data = content.encode()
-            info = tarfile.TarInfo(file)
-            info.size = len(data := gzip.compress(data) if file.endswith(".gz") else data)
-            archive.addfile(info, io.BytesIO(data))
+def lines(files):
+    """Returns the pairs of two files, English first, or of a .tmx file."""
+    count = 2 if files[0] == "tmx" else 2 + len(files[0]) % 5
+    return [(f"Line {n} of {files[0]}, en.", f"Line {n} of it, other.") for n in range(count)]
 
 
 @pytest.fixture
 def raw_dir(tmp_path):
     """A folder of small archives, one for each URL of T2T's lists, and of its .tmx file."""
     archives = {}
-    for datasets in GOLDEN["lists"]:
-        for url, files in datasets:
-            if files[0] == "tmx":
-                segments = [f"Line {n} of it, {lan}." for n in range(2) for lan in ("en", "de")]
-                tmx = "".join(f"  <seg>{segment}</seg>\n" for segment in segments)
-                (tmp_path / files[1]).write_bytes(gzip.compress(tmx.encode()))
-            else:
-                # the lists begin with English; two sides have equally many lines, others not
-                count = 2 + len(files[0]) % 5
-                for file, side in zip(files, ("en", "other"), strict=True):
-                    archives.setdefault(url, {})[file] = text(files[0], side, count)
-    for url, files in archives.items():
-        write_archive(tmp_path, url, files)
+    for url, files in (dataset for datasets in GOLDEN["lists"] for dataset in datasets):
+        if files[0] == "tmx":
+            tmx = "".join(f"  <seg>{text}</seg>\n" for pair in lines(files) for text in pair)
+            (tmp_path / files[1]).write_bytes(gzip.compress(tmx.encode()))
+            continue
+        for file, texts in zip(files, zip(*lines(files), strict=True), strict=True):
+            archives.setdefault(url, {})[file] = "\n".join(texts) + "\n"
+    for url, files in archives.items():  # with more in them than is needed
+        write_archive(tmp_path / url.rpartition("/")[2], {"README": "not needed", **files})
     return tmp_path
 
 
@@ -80,15 +66,9 @@ def test_problems_are_defined_as_in_tensor2tensor(name):
 @pytest.mark.parametrize("name", GOLDEN["problems"])
 def test_every_list_is_read_from_its_archives(name, raw_dir):
     problem, golden = registry.get_problem(name), GOLDEN["problems"][name]
-    for split in (Split.TRAIN, Split.EVAL):
-        expected = []
-        for _, files in GOLDEN["lists"][golden["train" if split == Split.TRAIN else "dev"]]:
-            tmx = files[0] == "tmx"
-            for number in range(2 if tmx else 2 + len(files[0]) % 5):
-                of = "it" if tmx else files[0]
-                other = "de" if tmx else "other"
-                sides = [f"Line {number} of {of}, {side}." for side in ("en", other)]
-                expected.append(dict(zip(("inputs", "targets"), sides, strict=True)))
+    for split, kind in ((Split.TRAIN, "train"), (Split.EVAL, "dev")):
+        pairs = [pair for _, files in GOLDEN["lists"][golden[kind]] for pair in lines(files)]
+        expected = [{"inputs": source, "targets": target} for source, target in pairs]
         assert problem.num_samples(str(raw_dir), split) == len(expected)
         assert list(problem.generate_samples("", str(raw_dir), split)) == expected
     assert not (raw_dir / "README").exists()
@@ -101,25 +81,21 @@ def test_data_from_archives_to_records(raw_dir):
     made = {}
     for name in ("translate_ende_wmt32k", "translate_ende_wmt_clean32k"):
         made[name] = generate_data(Job(registry.get_problem(name), data_dir, raw_dir, num_shards=2))
-    splits = {name: summary["splits"] for name, summary in made.items()}
-    lengths = [2 + len(files[0]) % 5 for _, files in ENDE]
-    assert [splits[name]["train"]["examples"] for name in made] == [sum(lengths)] * 2
+    lengths = [len(lines(files)) for _, files in ENDE]
+    counts = [summary["splits"]["train"]["examples"] for summary in made.values()]
+    assert counts == [sum(lengths)] * 2
     vocabularies = [path.name for path in data_dir.glob("vocab*.subwords")]
     assert vocabularies == ["vocab.translate_ende_wmt32k.32768.subwords"]
     problem = registry.get_problem("translate_ende_wmt32k")
-    lines = list(problem.generate_text_for_vocab("", str(raw_dir)))
-    assert len(lines) == 2 * sum(lengths) and lines[lengths[0]].endswith("other.")
-    encoder = SubwordTextEncoder.build_from_generator(lines, 2**15, max_subtoken_length=200)
+    texts = list(problem.generate_text_for_vocab("", str(raw_dir)))
+    assert len(texts) == 2 * sum(lengths) and texts[lengths[0]].endswith("other.")
+    encoder = SubwordTextEncoder.build_from_generator(texts, 2**15, max_subtoken_length=200)
     encoder.store_to_file(raw_dir / "expected")
     assert (data_dir / vocabularies[0]).read_bytes() == (raw_dir / "expected").read_bytes()
 
 
 def test_training_pairs_are_cleaned_and_others_not(raw_dir):
-    for _, files in ENDE[:1]:
-        for file in files:
-            (raw_dir / file).parent.mkdir(exist_ok=True)
-            (raw_dir / file).write_text("A sentence.\nnone\n")
-    for file in ("dev/newstest2013.en", "dev/newstest2013.de"):
+    for file in (*ENDE[0][1], "dev/newstest2013.en", "dev/newstest2013.de"):
         (raw_dir / file).parent.mkdir(exist_ok=True)
         (raw_dir / file).write_text("A sentence.\nnone\n")
     plain, clean = map(
@@ -130,22 +106,18 @@ def test_training_pairs_are_cleaned_and_others_not(raw_dir):
     assert [p.num_samples(str(raw_dir), Split.EVAL) for p in (plain, clean)] == [2, 2]
 
 
-@pytest.fixture
-def bpe_dir(tmp_path):
+def test_bpe_files_of_the_archive(tmp_path):
+    """The vocabulary file is what T2T 1.5 wrote: reserved tokens before it, UNK behind it."""
     files = {"vocab.bpe.32000": "the\nca@@\nts\n"}
     for name, count in ((BPE, 3), ("newstest2013.tok.bpe.32000", 2)):
         files |= {f"{name}.en": "the ca@@ ts\n" * count, f"{name}.de": "die ca@@ ts\n" * count}
-    write_archive(tmp_path, "wmt16_en_de.tar.gz", files)
-    return tmp_path
-
-
-def test_bpe_files_of_the_archive(bpe_dir):
-    """The vocabulary file is what T2T 1.5 wrote: reserved tokens before it, UNK behind it."""
+    write_archive(tmp_path / "wmt16_en_de.tar.gz", files)
     problem = registry.get_problem("translate_ende_wmt_bpe32k")
-    summary = generate_data(Job(problem, bpe_dir / "data", bpe_dir, num_shards=1))
-    vocabulary = (bpe_dir / "data" / "vocab.bpe.32000").read_text()
-    assert vocabulary == "<pad>\n<EOS>\nthe\nca@@\nts\nUNK\n"
+    summary = generate_data(Job(problem, tmp_path / "data", tmp_path, num_shards=1))
+    assert (
+        tmp_path / "data" / "vocab.bpe.32000"
+    ).read_text() == "<pad>\n<EOS>\nthe\nca@@\nts\nUNK\n"
     assert summary["vocab_size"] == {"inputs": 6, "targets": 6}
     assert [made["examples"] for made in summary["splits"].values()] == [3, 2]
-    samples = list(problem.generate_encoded_samples(str(bpe_dir / "data"), str(bpe_dir), "dev"))
+    samples = list(problem.generate_encoded_samples(str(tmp_path / "data"), str(tmp_path), "dev"))
     assert samples[0] == {"inputs": [2, 3, 4, 1], "targets": [5, 3, 4, 1]}

@@ -7,59 +7,27 @@ import tarfile
 
 from t2t_repro.problem import Split
 
-CORPORA = {  # per language and split: the archives' names and their files, English last
-    "de": {
-        Split.TRAIN: [
-            (
-                "training-parallel-europarl-v7.tgz",
-                ["training/europarl-v7.de-en.de", "training/europarl-v7.de-en.en"],
-            ),
-            (
-                "training-parallel-commoncrawl.tgz",
-                ["commoncrawl.de-en.de", "commoncrawl.de-en.en"],
-            ),
-            (
-                "training-parallel-nc-v9.tgz",
-                ["training/news-commentary-v9.de-en.de", "training/news-commentary-v9.de-en.en"],
-            ),
-        ],
-        Split.EVAL: [("dev.tgz", ["dev/newstest2013.de", "dev/newstest2013.en"])],
-        Split.TEST: [
-            (
-                "dev.tgz",
-                ["dev/newstest2014-deen-src.de.sgm", "dev/newstest2014-deen-ref.en.sgm"],
-            )
-        ],
-    },
-    "fr": {
-        Split.TRAIN: [
-            (
-                "training-parallel-europarl-v7.tgz",
-                ["training/europarl-v7.fr-en.fr", "training/europarl-v7.fr-en.en"],
-            ),
-            (
-                "training-parallel-commoncrawl.tgz",
-                ["commoncrawl.fr-en.fr", "commoncrawl.fr-en.en"],
-            ),
-            ("training-parallel-un.tgz", ["un/undoc.2000.fr-en.fr", "un/undoc.2000.fr-en.en"]),
-            (
-                "training-parallel-nc-v9.tgz",
-                ["training/news-commentary-v9.fr-en.fr", "training/news-commentary-v9.fr-en.en"],
-            ),
-            (
-                "training-giga-fren.tar",
-                ["giga-fren.release2.fixed.fr.gz", "giga-fren.release2.fixed.en.gz"],
-            ),
-        ],
-        Split.EVAL: [("dev.tgz", ["dev/newstest2013.fr", "dev/newstest2013.en"])],
-        Split.TEST: [
-            (
-                "dev.tgz",
-                ["dev/newstest2014-fren-src.fr.sgm", "dev/newstest2014-fren-ref.en.sgm"],
-            )
-        ],
-    },
-}
+NEWS = ("training-parallel-nc-v9.tgz", "training/news-commentary-v9.{0}-en.{1}")
+FIRST = (
+    ("training-parallel-europarl-v7.tgz", "training/europarl-v7.{0}-en.{1}"),
+    ("training-parallel-commoncrawl.tgz", "commoncrawl.{0}-en.{1}"),
+)
+UN = ("training-parallel-un.tgz", "un/undoc.2000.{0}-en.{1}")
+GIGA = ("training-giga-fren.tar", "giga-fren.release2.fixed.{1}.gz")
+
+
+def corpora_of(language, *training):
+    """Returns {split: [(archive, [file of the language, English one])]}."""
+    sides = language, "en"
+    ends = f"src.{language}.sgm", "ref.en.sgm"
+    return {
+        Split.TRAIN: [(name, [of.format(language, s) for s in sides]) for name, of in training],
+        Split.EVAL: [("dev.tgz", [f"dev/newstest2013.{side}" for side in sides])],
+        Split.TEST: [("dev.tgz", [f"dev/newstest2014-{language}en-{end}" for end in ends])],
+    }
+
+
+CORPORA = {"de": corpora_of("de", *FIRST, NEWS), "fr": corpora_of("fr", *FIRST, UN, NEWS, GIGA)}
 
 
 def lines(file, times=1):
@@ -78,8 +46,17 @@ def content(file, times=1):
         kind = "ref" if "ref" in file else "src"
         made = [f'<seg id="{number + 1}">{line}</seg>' for number, line in enumerate(made)]
         made = [f'<{kind}set setid="x">', "<doc>", "<p>", *made, "</p>", "</doc>", f"</{kind}set>"]
-    text = "".join(line + "\n" for line in made).encode()
-    return gzip.compress(text) if file.endswith(".gz") else text
+    return "".join(line + "\n" for line in made)
+
+
+def write_archive(path, files):
+    """Writes an archive of {name: text}, packed where the name says so."""
+    with tarfile.open(path, "w:gz" if path.name.endswith("gz") else "w") as archive:
+        for file, text in files.items():
+            data = gzip.compress(text.encode()) if file.endswith(".gz") else text.encode()
+            info = tarfile.TarInfo(file)
+            info.size = len(data)
+            archive.addfile(info, io.BytesIO(data))
 
 
 def write(folder, times=1):
@@ -91,8 +68,4 @@ def write(folder, times=1):
                 more = times if split == Split.TRAIN else 1
                 archives[archive] |= {file: content(file, more) for file in files}
     for name, files in archives.items():
-        with tarfile.open(folder / name, "w:gz" if name.endswith("gz") else "w") as archive:
-            for file, data in files.items():
-                info = tarfile.TarInfo(file)
-                info.size = len(data)
-                archive.addfile(info, io.BytesIO(data))
+        write_archive(folder / name, files)
