@@ -11,6 +11,7 @@ from t2t_repro import runs
 from t2t_repro.errors import UserError
 from t2t_repro.export import forms, saved_model
 from t2t_repro.export.forms import ExportRequest
+from tests import untrained
 
 
 @pytest.fixture
@@ -30,17 +31,11 @@ def written(monkeypatch):
 @pytest.fixture
 def run(tmp_path, monkeypatch):
     """A run whose model is never made."""
-    from t2t_repro import get_hparams
-    from t2t_repro.run_directory import RunConfig, RunDirectory
-
-    directory = RunDirectory(tmp_path / "run")
-    hparams, problem = get_hparams("transformer_test"), "algorithmic_identity_decimal40"
-    config = RunConfig(
-        hparams_set="transformer_test", hparams=hparams, problem=problem, data_dir="", version="0"
+    directory = untrained.begun(
+        tmp_path / "run", "transformer_test", "algorithmic_identity_decimal40"
     )
-    directory.begin(config, ["t2t-trainer"], [])
     (directory.checkpoints_dir / "ckpt-7").mkdir(parents=True)
-    model = type("Model", (), {"hparams": hparams})
+    model = type("Model", (), {"hparams": directory.config().hparams})
     monkeypatch.setattr(runs.TrainedRun, "model", lambda run, *args, **kwargs: model)
     return runs.trained_run(directory.path)
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from starlette.testclient import TestClient
 
 from t2t_repro.decoding.engine import ModelEngine
 from t2t_repro.decoding.program import padded
@@ -10,7 +11,12 @@ from t2t_repro.decoding.score import score_pairs
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.decoding.translate import one_line
 from t2t_repro.export.signatures import Served
+from t2t_repro.serving import app
+from t2t_repro.serving.models import SavedModel
+from t2t_repro.serving.request import ServerRequest
 from t2t_repro.text.subword import SubwordTextEncoder
+from tests.provenances import recorded
+from tests.serving.conftest import served
 
 pytestmark = pytest.mark.usefixtures("quickly")
 
@@ -182,3 +188,29 @@ def test_a_model_in_chunks_serves_all_but_its_attention(make_model, encoders):
     )
     assert set(whole.names) - set(chunked.names) == {"attention"}
     assert chunked.text(tf.constant([], tf.string))["outputs"].shape == (0,)
+
+
+def test_a_real_export_is_served(small):
+    model, _, path = small
+    (path / "hparams.json").write_text(model.hparams.to_json())
+    decoding = {"beam_size": 2, "alpha": 0.6, "extra_length": EXTRA, "max_input_size": LONGEST}
+    served_model = SavedModel(path, recorded("saved_model", decoding=decoding))
+    texts = ["a b", "", "ab cd. ab", "é😀"]
+    with TestClient(app.create(served(served_model), ServerRequest())) as client:
+        asked = {"inputs": texts, "n_best": 2, "split": False}
+        together = client.post("/translate", json=asked).json()["translations"]
+        for text, answer in zip(texts, together, strict=True):
+            answer_alone = client.post("/translate", json={**asked, "inputs": text}).json()
+            (alone,) = answer_alone["translations"]
+            assert alone["input"] == answer["input"] == text
+            assert alone["translation"] == answer["translation"]
+            assert alone["score"] == pytest.approx(answer["score"], abs=1e-4)
+            assert len(alone["n_best"]) == len(answer["n_best"])
+        assert max(len(answer["n_best"]) for answer in together) == 2
+        pair = {"inputs": "ab cd", "targets": "cab"}
+        answer = client.post("/attention", json=pair).json()
+        assert answer["source_tokens"][-1] == answer["target_tokens"][-1] == "<EOS>_"
+        assert len(answer["weights"]) == len(answer["target_tokens"]) > 1
+        for row in answer["weights"]:
+            assert len(row) == len(answer["source_tokens"])
+            assert sum(row) == pytest.approx(1, abs=1e-3)

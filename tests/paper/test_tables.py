@@ -60,12 +60,12 @@ def test_runs_stand_below_the_papers(run, tmp_path):
     assert [each.path.name for each in found] == ["other", "run"]
     assert [each.path for each in tables.runs_in(str(run.path))] == [run.path]
     assert tables.runs_in(str(tmp_path / "nowhere")) == []
-    last = rows_of(tables.table2(found)[0])[-1]
-    assert (last["system"], last["BLEU En-De"], last["BLEU En-Fr"]) == (str(run.path), 27.11, None)
-    assert last["sacreBLEU"] == 26.61
-    last = rows_of(tables.table3(found)[0])[-1]
-    assert (last["set"], last["BLEU"], last["d"], last["PPL"]) == (str(run.path), 3.25, 512, None)
-    last = rows_of(tables.table4(found)[0])[-1]
-    assert (last["parser"], last["F1"]) == (str(tmp_path / "other"), 88.76)
-    lengths = [len(rows_of(t()[0])) for t in (tables.table2, tables.table3, tables.table4)]
-    assert lengths == [10, 20, 12]
+    second, third, fourth = (
+        rows_of(table(found)[0]) for table in (tables.table2, tables.table3, tables.table4)
+    )
+    assert [len(rows) for rows in (second, third, fourth)] == [11, 21, 13]  # the papers' and ours
+    names = [second[-1]["system"], third[-1]["set"], fourth[-1]["parser"]]
+    assert names == [str(run.path), str(run.path), str(tmp_path / "other")]
+    assert [second[-1][name] for name in ("BLEU En-De", "BLEU En-Fr")] == [27.11, None]
+    assert (second[-1]["sacreBLEU"], fourth[-1]["F1"]) == (26.61, 88.76)
+    assert [third[-1][name] for name in ("BLEU", "d", "PPL")] == [3.25, 512, None]

@@ -9,6 +9,8 @@ GOLDEN = json.loads(
     (pathlib.Path(__file__).parents[1] / "golden" / "text" / "parseval.json").read_text("utf-8")
 )
 GOLD = "(TOP (S (NP (PRP It)) (VP (VBZ works)) (. .)))"
+GO = "(TOP (VP (VB go) (PRT (RP on)) (NP (-NONE- *))))"
+ABC, CROSSING = "(TOP (S (X (A a) (B b)) (C c)))", "3 0 50 50 1 2 2 1 3 3"
 
 
 @pytest.fixture(scope="module")
@@ -53,19 +55,11 @@ def test_the_summary_equals_evalb(result, ours, evalb):
         # an empty label counts, as it does in EVALB
         (GOLD, GOLD.replace("TOP", ""), "3 0 100 75 3 3 4 0 2 2"),
         # ADVP and PRT are the same, traces are neither words nor length
-        (
-            "(TOP (VP (VB go) (PRT (RP on)) (NP (-NONE- *))))",
-            "(TOP (VP (VB go) (ADVP (RB on))))",
-            "2 0 100 100 2 2 2 0 2 1",
-        ),
+        (GO, "(TOP (VP (VB go) (ADVP (RB on))))", "2 0 100 100 2 2 2 0 2 1"),
         # the same span twice
         ("(TOP (NP (NP (NN a))))", "(TOP (NP (NN a)))", "1 0 50 100 1 2 1 0 1 1"),
         # crossing brackets, counted in the prediction
-        (
-            "(TOP (S (X (A a) (B b)) (C c)))",
-            "(TOP (S (A a) (Y (B b) (C c))))",
-            "3 0 50 50 1 2 2 1 3 3",
-        ),
+        (ABC, ABC.replace("(X (A a) (B b)) (C c)", "(A a) (Y (B b) (C c))"), CROSSING),
         # another word; one word too many; none at all
         (GOLD, GOLD.replace("works", "work"), "3 1 0 0 0 0 0 0 0 0"),
         (GOLD, GOLD.replace("(. .)", "(SYM .)"), "3 1 0 0 0 0 0 0 0 0"),

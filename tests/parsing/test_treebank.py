@@ -27,9 +27,8 @@ def write(folder, *numbers, text="( (S (NN a)) )\n"):
 
 
 def test_trees_over_many_lines_are_cleaned(tmp_path):
-    path = tmp_path / "wsj_0001.mrg"
-    path.write_text(MRG)
-    assert [str(tree) for tree in treebank.read(path)] == CLEAN
+    (tmp_path / "wsj_0001.mrg").write_text(MRG)
+    assert [*map(str, treebank.read(tmp_path / "wsj_0001.mrg"))] == CLEAN
 
 
 @pytest.mark.parametrize(
@@ -64,11 +63,11 @@ def test_sections_and_shares_split_the_files(tmp_path):
 WRONG = ("0.8,0.1,0.2", "0.8,0.2", "1.2,-0.1,-0.1", "0.8,0.1,x", "1/0,0,0", "0.5,0.5,0")
 
 
-@pytest.mark.parametrize("shares", [*WRONG, "0.9,0.05,0.05"])
-def test_wrong_shares(tmp_path, shares):
+def test_wrong_shares(tmp_path):
     found = treebank.files(write(tmp_path, *range(1, 8)))
-    with pytest.raises(UserError, match="--treebank_split"):
-        treebank.split(found, shares)
+    for shares in (*WRONG, "0.9,0.05,0.05"):
+        with pytest.raises(UserError, match="--treebank_split"):
+            treebank.split(found, shares)
 
 
 @pytest.mark.parametrize(

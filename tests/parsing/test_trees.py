@@ -14,16 +14,13 @@ GOLDEN = json.loads(
 )
 TREE = "(TOP (S (NP (PRP It)) (VP (VBZ works)) (. .)))"
 TAGS = "S NP PRP /NP VP VBZ /VP . /S"
+UNCLOSED, MISSING = {"unclosed": 1}, {"missing_leaves": 1}
 
 
-def test_linearises_every_tree_as_t2t():
+def test_linearises_every_tree_as_t2t_and_it_comes_back_without_a_repair():
     assert len(GOLDEN) == 200
     for row in GOLDEN:
         assert trees.words_and_tags_from_wsj_tree(row["tree"]) == (row["words"], row["tags"])
-
-
-def test_every_tree_comes_back_without_a_repair():
-    for row in GOLDEN:
         tree, repairs = trees.tree_from_words_and_tags(row["words"], row["tags"])
         assert (str(tree), repairs) == (row["tree"], trees.Repairs())
 
@@ -53,31 +50,15 @@ def test_a_wrong_tree_is_an_error_with_file_and_line(text):
     [
         (TAGS, TREE, {}),
         # an end is missing: closed with what encloses it, or with the sentence
-        (
-            "S NP PRP VP VBZ /VP . /S",
-            "(TOP (S (NP (PRP It) (VP (VBZ works)) (. .))))",
-            {"unclosed": 1},
-        ),
-        ("S NP PRP /NP VP VBZ /VP .", TREE, {"unclosed": 1}),
-        (
-            "S NP PRP /NP VP VBZ /S .",
-            "(TOP (S (NP (PRP It)) (VP (VBZ works))) (. .))",
-            {"unclosed": 1},
-        ),
+        ("S NP PRP VP VBZ /VP . /S", "(TOP (S (NP (PRP It) (VP (VBZ works)) (. .))))", UNCLOSED),
+        ("S NP PRP /NP VP VBZ /VP .", TREE, UNCLOSED),
+        ("S NP PRP /NP VP VBZ /S .", "(TOP (S (NP (PRP It)) (VP (VBZ works))) (. .))", UNCLOSED),
         # an end of nothing: left out
         ("S NP PRP /NP /PP VP VBZ /VP /NN . /S", TREE, {"unopened": 2}),
         # leaves too many, too few: found by the full stop
         (TAGS.replace("VBZ", "VBZ RB"), TREE, {"extra_leaves": 1}),
-        (
-            TAGS.replace("VP VBZ /VP", ""),
-            "(TOP (S (NP (PRP It)) (NN works) (. .)))",
-            {"missing_leaves": 1},
-        ),
-        (
-            "S NP PRP /NP VP VBZ /VP /S",
-            "(TOP (S (NP (PRP It)) (VP (VBZ works)) (. .)))",
-            {"missing_leaves": 1},
-        ),
+        (TAGS.replace("VP VBZ /VP", ""), "(TOP (S (NP (PRP It)) (NN works) (. .)))", MISSING),
+        ("S NP PRP /NP VP VBZ /VP /S", TREE, MISSING),
         ("", "(TOP (NN It) (NN works) (. .))", {"missing_leaves": 3}),
         # phrases without a word
         (TAGS.replace("VP", "ADVP /ADVP VP", 1), TREE, {"empty": 1}),
@@ -105,13 +86,19 @@ def test_a_missing_word_joins_the_smallest_phrase_its_neighbours_share():
     assert "(NP (NP (DT the)) (NN dog) (PP (IN of)))" in str(tree)
 
 
+def scored(folder, gold, predicted, tags=True):
+    """Returns the scores of a prediction, and the tree that was scored."""
+    (folder / "gold").write_text(f"{gold}\n")
+    (folder / "predicted").write_text(f"{predicted}\n")
+    result, _, (made,) = score_files(folder / "gold", folder / "predicted", tags=tags)
+    return result, made
+
+
 def test_gold_trees_say_which_labels_are_phrases(tmp_path):
     gold = "(TOP (S (NP (NML (NNP New) (NNP York)) (X mayor)) (VP (VBZ speaks)) (. .)))"
     labels = trees.phrase_labels_of([trees.parse(gold)])
     assert "NML" in labels and "PP" in labels and "NNP" not in labels and "X" not in labels
-    (tmp_path / "gold").write_text(f"{gold}\n")
-    (tmp_path / "tags").write_text(f"{trees.words_and_tags_from_wsj_tree(gold)[1]}\n")
-    result, _, (made,) = score_files(tmp_path / "gold", tmp_path / "tags", tags=True)
+    result, made = scored(tmp_path, gold, trees.words_and_tags_from_wsj_tree(gold)[1])
     assert made == gold and result["repairs"]["sentences"] == 0
     # A word that is given a phrase's label, and the bracket around a raw tree, change nothing.
     slip, raw = "(TOP (S (NP dog) (VP (VBZ barks))))", "( (S (-LRB- -LRB-) (NP (NN it))))"
@@ -125,9 +112,7 @@ def test_traces_of_the_gold_trees_are_no_words(tmp_path, tags):
     clean = "(TOP (S (NP (DT The) (NN dog)) (, ,) (VP (VBZ runs))))"
     raw = clean.replace("runs)", "runs) (NP (-NONE- *))")
     slip = "S NP DT NN /NP NN VP VBZ /VP /S" if tags else clean.replace("(, ,)", "(NN ,)")
-    (tmp_path / "gold").write_text(f"{raw}\n")
-    (tmp_path / "predicted").write_text(f"{slip}\n")
-    result, _, (made,) = score_files(tmp_path / "gold", tmp_path / "predicted", tags=tags)
+    result, made = scored(tmp_path, raw, slip, tags)
     assert made == clean and result["all"]["f1"] == 100.0
     assert not any(result.get("repairs", {}).values())
 
@@ -135,21 +120,13 @@ def test_traces_of_the_gold_trees_are_no_words(tmp_path, tags):
 def test_a_part_of_speech_may_look_like_a_phrase_with_a_function(tmp_path):
     gold = "(TOP (S (N (D the) (N-SG cat)) (VX (V eats) (N-OBJ (D a) (N-SG dog)))))"
     tags = trees.words_and_tags_from_wsj_tree(gold)[1]
-    (tmp_path / "gold").write_text(f"{gold}\n")
-    (tmp_path / "tags").write_text(f"{tags.replace('N-OBJ', 'N-PRD')}\n")
-    result, _, (made,) = score_files(tmp_path / "gold", tmp_path / "tags", tags=True)
+    result, made = scored(tmp_path, gold, tags.replace("N-OBJ", "N-PRD"))
     assert made == gold.replace("N-OBJ", "N-PRD") and result["repairs"]["sentences"] == 0
 
 
-WORDS = st.lists(
-    st.sampled_from(["a", "dog", ",", ".", "(", ")", "''", "/NP", "NP", "ü"]), max_size=9
-)
-ANY_TAGS = st.lists(
-    st.sampled_from(
-        ["S", "NP", "VP", "/S", "/NP", "/VP", "NN", ",", ".", "/NN", "/", "((", "NP-SBJ"]
-    ),
-    max_size=25,
-)
+WORDS = st.lists(st.sampled_from("a dog , . ( ) '' /NP NP ü".split()), max_size=9)
+SOME_TAGS = "S NP VP /S /NP /VP NN , . /NN / (( NP-SBJ".split()
+ANY_TAGS = st.lists(st.sampled_from(SOME_TAGS), max_size=25)
 
 
 @given(WORDS, ANY_TAGS, st.booleans())

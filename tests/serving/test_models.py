@@ -1,70 +1,20 @@
-"""Which models --model names, and real ones as the server calls them."""
+"""Which models --model names, and those of CTranslate2 as the server calls them."""
 
 import hashlib
 import types
 
 import numpy as np
 import pytest
-from starlette.testclient import TestClient
 
 from t2t_repro.decoding.engine import Engine
 from t2t_repro.errors import UserError
-from t2t_repro.serving import app, models
-from t2t_repro.serving.models import Hypothesis, SavedModel
-from t2t_repro.serving.request import ServerRequest
+from t2t_repro.serving import models
+from t2t_repro.serving.models import Hypothesis
 from t2t_repro.text import SubwordTextEncoder
 from t2t_repro.text.encoders import ByteTextEncoder
 from tests.provenances import recorded
-from tests.serving.conftest import served
 
-TEXTS = ["a b", "", "ab cd. ab", "é😀"]
 DECODING = {"beam_size": 2, "alpha": 0.6, "extra_length": 20, "max_input_size": -1}
-
-
-@pytest.fixture(scope="module")
-def export(tmp_path_factory):
-    """A SavedModel that was not trained, and the folder and the encoder that made it."""
-    import keras
-
-    from t2t_repro import Transformer, get_hparams
-    from t2t_repro.decoding.settings import DecodeHParams
-    from t2t_repro.export import saved_model
-
-    keras.utils.set_random_seed(3)
-    subtokens = ["<pad>_", "<EOS>_", *"\\_u;0123456789abcdefg ", "ab_", "cd_", ". "]
-    encoder = SubwordTextEncoder.from_subtokens(subtokens)
-    changes = "hidden_size=8,filter_size=12,num_heads=2,num_hidden_layers=1"
-    hparams = get_hparams("transformer_test", changes)
-    sizes = {"inputs_vocab_size": len(subtokens), "targets_vocab_size": len(subtokens)}
-    made = Transformer.from_hparams(hparams, **sizes)
-    for variable in made.variables:
-        variable.assign(3 * variable)
-    encoders = {"inputs": encoder, "targets": encoder}
-    path = tmp_path_factory.mktemp("export") / "7"
-    saved_model.convert(made, encoders, path, DecodeHParams(**DECODING))
-    (path / "hparams.json").write_text(hparams.to_json())
-    model = SavedModel(path, recorded("saved_model", decoding=DECODING))
-    return types.SimpleNamespace(path=path, model=model, encoder=encoder)
-
-
-def test_a_real_export_is_served(export):
-    with TestClient(app.create(served(export.model), ServerRequest())) as client:
-        asked = {"inputs": TEXTS, "n_best": 2, "split": False}
-        together = client.post("/translate", json=asked).json()["translations"]
-        for text, answer in zip(TEXTS, together, strict=True):
-            answer_alone = client.post("/translate", json={**asked, "inputs": text}).json()
-            (alone,) = answer_alone["translations"]
-            assert alone["input"] == answer["input"] == text
-            assert alone["translation"] == answer["translation"]
-            assert alone["score"] == pytest.approx(answer["score"], abs=1e-4)
-            assert len(alone["n_best"]) == (2 if text else 1)
-        pair = {"inputs": "ab cd", "targets": together[0]["translation"]}
-        answer = client.post("/attention", json=pair).json()
-        assert answer["source_tokens"][-1] == answer["target_tokens"][-1] == "<EOS>_"
-        assert len(answer["weights"]) == len(answer["target_tokens"]) > 1
-        for row in answer["weights"]:
-            assert len(row) == len(answer["source_tokens"])
-            assert sum(row) == pytest.approx(1, abs=1e-3)
 
 
 @pytest.mark.parametrize(

@@ -16,33 +16,26 @@ HPARAMS = "num_hidden_layers=1,num_heads=2,batch_size=200,max_length=60"
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory):
-    """Two runs of four steps: one with reports and samples at every second, one with neither."""
+def trained(tmp_path_factory):
+    """A run of four steps, with reports and samples at every second."""
     folder = tmp_path_factory.mktemp("samples")
     problem = registry.get_problem(PROBLEM)
     generate_data(Job(problem, folder / "data", folder))
-    config = RunConfig(
-        hparams_set="transformer_test",
-        hparams=registry.get_hparams("transformer_test", f"{HPARAMS},train_steps=4"),
-        problem=PROBLEM,
-        data_dir=str(folder / "data"),
-        version="0",
+    hparams = registry.get_hparams("transformer_test", f"{HPARAMS},train_steps=4")
+    what = {"hparams_set": "transformer_test", "problem": PROBLEM, "version": "0"}
+    config = RunConfig(hparams=hparams, data_dir=str(folder / "data"), **what)
+    request = TrainRequest(
+        run=RunDirectory(folder / "run"),
+        config=config,
+        problem=problem,
+        plan=Plan(train_steps=4, log_step_count_steps=2),
+        schedule="continuous_train_and_eval",
+        eval_steps=1,
+        make_samples=lambda model, split: samples.make(model, problem, config, split),
+        samples_every=2,
     )
-    made = {}
-    for name, every in (("with", 2), ("without", 0)):
-        whole = TrainRequest(
-            run=RunDirectory(folder / name),
-            config=config,
-            problem=problem,
-            plan=Plan(train_steps=4, log_step_count_steps=2 if every else 100),
-            schedule="continuous_train_and_eval" if every else "train",
-            eval_steps=1,
-            make_samples=lambda model, split: samples.make(model, problem, config, split),
-            samples_every=every,
-        )
-        trainer.run(whole)
-        made[name] = whole
-    return made
+    trainer.run(request)
+    return request
 
 
 def summaries(folder):
@@ -54,8 +47,8 @@ def summaries(folder):
     ]
 
 
-def test_translations_and_attention(runs):
-    found = summaries(runs["with"].run.path / "samples")
+def test_translations_and_attention(trained):
+    found = summaries(trained.run.path / "samples")
     kinds = ["encoder", "encoder-decoder", "decoder"]
     names = ["translations", *(f"attention/{kind}" for kind in kinds)]
     assert [(step, value.tag) for step, value in found] == [(s, n) for s in (2, 4) for n in names]
@@ -69,15 +62,15 @@ def test_translations_and_attention(runs):
     assert png.startswith(b"\x89PNG") and len(png) < pictures.LIMIT
 
 
-def test_a_run_has_everything_for_tensorboard(runs):
-    whole = runs["with"]
-    (last,) = (row for row in whole.run.read_metrics() if row.get("step") == 4 and "padding" in row)
+def test_a_run_has_everything_for_tensorboard(trained):
+    (last,) = (
+        row for row in trained.run.read_metrics() if row.get("step") == 4 and "padding" in row
+    )
     assert 0 <= last["padding"] < 1 and last["gradient_norm"] > 0
-    hparams = whole.config.hparams
+    hparams = trained.config.hparams
     assert hparams.label_smoothing == 0 or last["plain_loss"] != last["loss"]
-    tags = {value.tag for _, value in summaries(whole.run.path)}
+    tags = {value.tag for _, value in summaries(trained.run.path)}
     assert {"loss", "plain_loss", "gradient_norm", "weight_norm", "padding"} <= tags
     assert {"tokens_per_second", "learning_rate"} <= tags
     assert "gradient_norm/decoder/layer_0/encdec_attention" in tags
-    assert {"loss", "accuracy"} <= {value.tag for _, value in summaries(whole.run.path / "eval")}
-    assert not (runs["without"].run.path / "samples").exists()
+    assert {"loss", "accuracy"} <= {value.tag for _, value in summaries(trained.run.path / "eval")}
