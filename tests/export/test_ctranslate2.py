@@ -20,6 +20,7 @@ from t2t_repro.text.subword import SubwordTextEncoder
 
 SOURCE = [*["<pad>_", "<EOS>_"], *"\\_u;0123456789", *"abcdefg ", "ab_", "cd_", ". ", "", "a\nb"]
 TARGET = [*SOURCE, "xy_", "z_"]
+RELATIVE = ",self_attention_type=dot_product_relative,max_relative_position=4"
 
 
 def encoder(subtokens):
@@ -30,17 +31,11 @@ def make_model(overrides="", shared=False):
     """A model that was not trained, with an end that is likely enough to come."""
     keras.utils.set_random_seed(3)
     # The other widths differ from one another; a multiple of 8 is what CTranslate2 is quick with.
-    hparams = get_hparams(
-        "transformer_test",
-        "hidden_size=24,filter_size=40,num_heads=3,num_hidden_layers=2"
-        f",shared_embedding_and_softmax_weights={shared}{overrides}",
-    )
-    model = Transformer.from_hparams(
-        hparams,
-        inputs_vocab_size=len(TARGET if shared else SOURCE),
-        targets_vocab_size=len(TARGET),
-        target_space_id=5,
-    )
+    sizes = "hidden_size=24,filter_size=40,num_heads=3,num_hidden_layers=2"
+    shares = f"shared_embedding_and_softmax_weights={shared}"
+    hparams = get_hparams("transformer_test", f"{sizes},{shares}{overrides}")
+    model = Transformer(hparams, len(TARGET if shared else SOURCE), len(TARGET), target_space_id=5)
+    model.build()
     rng = np.random.default_rng(7)
     for variable in model.variables:  # biases and scales that are not 0 and 1 as well
         noise = rng.normal(0, 0.2, variable.shape)
@@ -70,7 +65,7 @@ def converted(model, path, quantization="float32"):
         (",layer_preprocess_sequence=none,layer_postprocess_sequence=dan", False),
         (",layer_preprocess_sequence=n,layer_postprocess_sequence=da,norm_epsilon=0.03", False),
         (",pos=emb,max_length=31,num_decoder_layers=3", False),
-        (",pos=none,self_attention_type=dot_product_relative,max_relative_position=4", False),
+        (f",pos=none{RELATIVE}", False),
         (",attention_variables_3d=True,multiply_embedding_mode=none", False),
         (",attention_score=dot_product", False),
     ],
@@ -99,9 +94,7 @@ def test_beams_are_ranked_by_tensor2tensors_formula(tmp_path, golden_case):
     np.testing.assert_array_equal(theirs[:, 0, :length], ids[:, 0, :length])
     finished = 0
     for row in range(len(inputs)):
-        ours = {
-            tuple(i): s for i, s in zip(ids[row, :, :length].tolist(), scores[row], strict=True)
-        }
+        ours = dict(zip(map(tuple, ids[row, :, :length].tolist()), scores[row], strict=True))
         ended = [1 in some for some in theirs[row].tolist()]
         assert ended == sorted(ended, reverse=True)
         assert (np.diff(their_scores[row][ended]) <= 1e-6).all()
@@ -190,10 +183,7 @@ def test_names_of_ids(tmp_path):
         (",attention_score=additive", "attention_score=additive"),
         (",attention_key_channels=36", "attention_key_channels=36"),
         (",unidirectional_encoder=True", "unidirectional_encoder=True"),
-        (
-            ",self_attention_type=dot_product_relative,max_relative_position=4,pos=timing",
-            "pos=timing",
-        ),
+        (f"{RELATIVE},pos=timing", "pos=timing"),
     ],
 )
 def test_a_model_that_ctranslate2_cannot_compute(tmp_path, overrides, named):

@@ -64,12 +64,8 @@ def test_targets_are_counted_in_their_own_vocabulary(make_model, encoders):
 def test_long_ids_are_cut_as_the_decoder_cuts_them(signatures):
     row = [*range(8, 20)] * 8  # 96 tokens and no end
     cut = [*row[: LONGEST - 1], 1]
-    whole, part, unended = (
-        signatures["tf_example"](input=tf.constant([example(ids), example([9, 1])]))[
-            "outputs"
-        ].numpy()
-        for ids in (row, cut, row[: LONGEST - 1])
-    )
+    requests = (tf.constant([example(ids), example([9, 1])]) for ids in (row, cut, cut[:-1]))
+    whole, part, unended = (signatures["tf_example"](input=r)["outputs"].numpy() for r in requests)
     np.testing.assert_array_equal(whole, part)
     assert not np.array_equal(part, unended)
 
@@ -79,13 +75,8 @@ def test_scores_equal_the_scorer(small, signatures):
     model, encoders, _ = small
     pairs = [(a, b) for a in TEXTS[:7] for b in ("cab", "", "é d. d. d. d", " ab\n")]
     pairs *= 4  # of several blocks
-    ids = [
-        tuple(
-            [*encoders[side].encode(text.strip()), 1]
-            for side, text in zip(encoders, pair, strict=True)
-        )
-        for pair in pairs
-    ]
+    encode = encoders["inputs"].encode  # which is that of the targets
+    ids = [tuple([*encode(text.strip()), 1] for text in pair) for pair in pairs]
     wanted = score_pairs(ModelEngine(model), ids)
     sources, targets = (tf.constant(side) for side in zip(*pairs, strict=True))
     answer = signatures["score"](inputs=sources, targets=targets)
@@ -158,9 +149,8 @@ def test_attention_equals_the_models(small, signatures):
     model, encoders, _ = small
     pairs = [("ab cd. a", "cab"), ("", "é"), (" a", ""), ("b", "cad")]
     sources, targets = (tf.constant(side) for side in zip(*pairs, strict=True))
-    answer = {
-        k: v.numpy() for k, v in signatures["attention"](inputs=sources, targets=targets).items()
-    }
+    answer = signatures["attention"](inputs=sources, targets=targets)
+    answer = {name: value.numpy() for name, value in answer.items()}
     ids = [
         [[*encoders[side].encode(text.strip()), 1] for text in texts]
         for side, texts in zip(encoders, zip(*pairs, strict=True), strict=True)

@@ -117,14 +117,12 @@ def test_the_page_of_table_3(folders):
     study = reproduce.table3(["base", "a_h1", "e_learned_positions", "big"], folders, seeds=2)
     bleus = {"base": 60.0, "a_h1": 60.0, "e_learned_positions": 60.0, "big": 180.0}
     losses = {"a_h1": 3.0}
-    cells = [
-        result_of(
-            cell, losses.get(cell.variant.name, 2.0) + cell.seed / 10, bleu=bleus[cell.variant.name]
-        )
-        for cell in study.cells()
-    ]
-    failed = study.cells()[-1]
-    cells[-1] = result_of(failed, stopped_at=3, dev_loss=None)
+    cells = []
+    for cell in study.cells():
+        name = cell.variant.name
+        loss = losses.get(name, 2.0) + cell.seed / 10
+        cells.append(result_of(cell, loss, bleu=bleus[name]))
+    cells[-1] = result_of(cell, stopped_at=3, dev_loss=None)
     path = reproduce.write_table3(Results(study, cells))
     values = json.loads(path.with_suffix(".json").read_text())
     base, one, _, big = values["3-scaled"]["rows"]

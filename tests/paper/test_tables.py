@@ -1,6 +1,7 @@
 """The paper's tables, with what runs' files say."""
 
 import json
+import types
 
 import numpy as np
 import pytest
@@ -51,7 +52,8 @@ def test_the_perplexity_is_of_the_sentences_that_the_run_was_mostly_evaluated_on
     assert tables.perplexity(run) == 1.0  # of the newest average
 
 
-def test_runs_stand_below_the_papers(run, tmp_path):
+def test_runs_stand_below_the_papers(run, tmp_path, monkeypatch):
+    monkeypatch.setattr(tables.parameters, "count", lambda *of: types.SimpleNamespace(total=7e6))
     for name, bleu in (("bleu.json", BLEU), ("bleu-dev.json", {"sacrebleu": {"score": 3.25}})):
         (run.path / name).write_text(json.dumps(bleu))
     RunDirectory(tmp_path / "other").begin(run.config, ["t2t-trainer"], [])

@@ -17,13 +17,7 @@ LIMITS = ServerRequest(max_sentences=4, max_sentence_tokens=20, timeout_s=20.0)
 
 
 SCOPE = {"type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "scheme": "http"}
-SCOPE |= {
-    "method": "POST",
-    "path": "/translate",
-    "root_path": "",
-    "query_string": b"",
-    "headers": [],
-}
+SCOPE |= {"method": "POST", "path": "/translate", "root_path": "", "query_string": b""}
 
 
 @pytest.fixture
@@ -80,13 +74,9 @@ def test_each_request_has_its_own_model(model):
 def test_attention(client, model):
     asked = {"inputs": "a b c", "targets": "x y"}
     answer = client.post("/attention", json=asked)
-    assert answer.json() == {
-        "input": "a b c",
-        "translation": "x y",
-        "source_tokens": ["a", "b", "c"],
-        "target_tokens": ["x", "y"],
-        "weights": [[0.25] * 3] * 2,
-    }
+    tokens = {"source_tokens": ["a", "b", "c"], "target_tokens": ["x", "y"]}
+    weights = {"weights": [[0.25] * 3] * 2}
+    assert answer.json() == {"input": "a b c", "translation": "x y"} | tokens | weights
     assert client.post("/attention", json={**asked, "targets": "x " * 49}).status_code == 200
     for side, text, sentence in (("targets", "X " * 25, 2), ("inputs", "a " * 20, 1)):
         answer = client.post("/attention", json={**asked, side: text})
@@ -126,11 +116,7 @@ def test_errors_are_json_with_a_status(client, method, path, body, status, name)
 
 
 def test_a_body_that_does_not_say_how_long_it_is(client):
-    def chunks():
-        for _ in range(3):
-            yield b" " * 400_000
-
-    answer = client.post("/translate", content=chunks())
+    answer = client.post("/translate", content=(b" " * 400_000 for _ in range(3)))
     assert (answer.status_code, answer.headers["connection"]) == (413, "close")
 
 
@@ -187,8 +173,7 @@ def test_no_answer_in_time_is_504_and_what_waited_is_not_computed(model, caplog)
         body = {"inputs": "a"}
         answers = await asyncio.gather(*(client.post("/translate", json=body) for _ in range(3)))
         model.go.set()
-        after = await client.post("/translate", json={"inputs": "after"})
-        return answers, after
+        return answers, await client.post("/translate", json={"inputs": "after"})
 
     limits = ServerRequest(timeout_s=0.3)
     answers, after = running(model, limits, test, max_batch_size=1, batch_timeout=0.0)
@@ -214,7 +199,7 @@ def test_nothing_is_computed_for_a_client_that_left(model, whole, caplog):
         async def send(message):
             pass
 
-        await application(dict(SCOPE), receive, send)
+        await application({**SCOPE, "headers": []}, receive, send)
         model.go.set()
         await busy
         last = await client.post("/translate", json={"inputs": "last"})
@@ -248,23 +233,10 @@ def test_health_says_what_is_served_and_that_it_stops(model):
     with client:
         answer = client.get("/healthz")
         assert answer.status_code == 200
-        assert answer.json() == {
-            "status": "ok",
-            "models": [
-                {
-                    "name": "en-de",
-                    "source": "en",
-                    "target": "de",
-                    "sha256": "5ab1",
-                    "problem": "text2text_tmpdir",
-                    "step": 7,
-                    "beam_size": 3,
-                    "alpha": 0.6,
-                    "attention": True,
-                }
-            ],
-            "limits": {"max_sentences": 4, "max_sentence_tokens": 20, "timeout_s": 20.0},
-        }
+        named = {"name": "en-de", "source": "en", "target": "de", "sha256": "5ab1", "step": 7}
+        decoded = {"problem": "text2text_tmpdir", "beam_size": 3, "alpha": 0.6, "attention": True}
+        limits = {"max_sentences": 4, "max_sentence_tokens": 20, "timeout_s": 20.0}
+        assert answer.json() == {"status": "ok", "models": [named | decoded], "limits": limits}
     answer = client.get("/healthz")
     assert (answer.status_code, answer.json()["status"]) == (503, "stopping")
     assert client.post("/translate", json={"inputs": "a"}).status_code == 503

@@ -57,10 +57,8 @@ def test_a_sentence_its_translations_and_what_the_model_looks_at(page, tmp_path)
     assert page.run(cells) == ["25"] * 9
     page.hover("#heat tbody tr:nth-child(2) td:nth-child(4)")
     assert page.text("#weight") == "MAN ← sleeps: 25.0 %"
-    assert page.run("return [...document.querySelectorAll('th.on')].map(h => h.textContent)") == [
-        "sleeps",
-        "MAN",
-    ]
+    lit = page.run("return [...document.querySelectorAll('th.on')].map(h => h.textContent)")
+    assert lit == ["sleeps", "MAN"]
     page.click("#hypotheses li:nth-child(2) button")
     seen(page, "#heat tbody tr:nth-child(1) th", "A")
     seen(page, "#heat tbody tr:nth-child(2) th", "Man")

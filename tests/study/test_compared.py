@@ -14,6 +14,10 @@ from t2t_repro.training import checkpoints, learning_rate
 from tests.study.studies import POST, PRE, cell_of, study_of
 
 V1, V2 = "transformer_base_v1", "transformer_base_v2"
+PLACES = {
+    "layer_preprocess_sequence": ("none", "n"),
+    "layer_postprocess_sequence": ("dan", "da"),
+}
 AXES = {"depths": (2,), "warmups": (0, 500, 4000)}
 OWN = {"depths": (None,), "warmups": (None,)}
 
@@ -42,11 +46,7 @@ def test_every_run_is_there_once_and_each_has_a_name():
 
 def test_between_norms_only_the_two_strings_differ():
     post, pre = (dataclasses.asdict(hparams_of(norms_of(), name, 500)) for name in (POST, PRE))
-    differs = {name: (post[name], pre[name]) for name in post if post[name] != pre[name]}
-    assert differs == {
-        "layer_preprocess_sequence": ("none", "n"),
-        "layer_postprocess_sequence": ("dan", "da"),
-    }
+    assert {name: (post[name], pre[name]) for name in post if post[name] != pre[name]} == PLACES
 
 
 def test_kernels_and_dropout_seeds_are_the_same_for_both():
@@ -61,10 +61,10 @@ def test_kernels_and_dropout_seeds_are_the_same_for_both():
     assert kernels == {name for name in pre if len(pre[name].shape) > 1}
     for name in kernels:
         np.testing.assert_array_equal(np.array(post[name]), np.array(pre[name]))
-    seeds = [
+    one, other = (
         [np.array(v).tolist() for v in model.variables if "seed" in v.path] for model in models
-    ]
-    assert seeds[0] == seeds[1] and len(seeds[0]) > 4
+    )
+    assert one == other and len(one) > 4
     # One norm more at the end of each stack: a scale and a bias of 12 each.
     assert models[1].count_params() - models[0].count_params() == 2 * 2 * 12
 
@@ -98,9 +98,7 @@ def test_axes_and_changes_of_one_alone_are_set():
 
 def test_what_differs_is_listed_and_nothing_else():
     rows = {row[0]: row[1:] for row in report._differing_table(sets()).rows}
-    assert rows == {
-        "layer_preprocess_sequence": ("none", "n"),
-        "layer_postprocess_sequence": ("dan", "da"),
+    assert rows == PLACES | {
         "attention_dropout": ("0.0", "0.1"),
         "relu_dropout": ("0.0", "0.1"),
         "learning_rate": ("0.1", "0.2"),

@@ -13,21 +13,12 @@ VOCABULARY = 29
 POST, PRE = ("none", "dan"), ("n", "da")
 
 
-def make(sequences, layers, **changes):
+def make(sequences, layers=2, more=""):
     keras.utils.set_random_seed(3)
     before, after = sequences
-    values = {
-        "num_hidden_layers": layers,
-        "hidden_size": 32,
-        "filter_size": 48,
-        "num_heads": 2,
-        "layer_preprocess_sequence": before,
-        "layer_postprocess_sequence": after,
-        "layer_prepostprocess_dropout": 0,
-        **changes,
-    }
-    text = ",".join(f"{name}={value}" for name, value in values.items())
-    hparams = get_hparams("transformer_base_v1", text)
+    text = f"num_hidden_layers={layers},hidden_size=32,filter_size=48,num_heads=2"
+    text += f",layer_preprocess_sequence={before},layer_postprocess_sequence={after}{more}"
+    hparams = get_hparams("transformer_base_v1", f"{text},layer_prepostprocess_dropout=0")
     sizes = {"inputs_vocab_size": VOCABULARY, "targets_vocab_size": VOCABULARY}
     return Transformer.from_hparams(hparams, **sizes)
 
@@ -35,15 +26,15 @@ def make(sequences, layers, **changes):
 @pytest.fixture(scope="module")
 def batch():
     rng = np.random.default_rng(5)
-    sides = {"inputs": rng.integers(2, VOCABULARY, (6, 7)), "targets": None}
-    sides["targets"] = rng.integers(2, VOCABULARY, (6, 9))
+    sizes = {"inputs": (6, 7), "targets": (6, 9)}
+    sides = {name: rng.integers(2, VOCABULARY, size) for name, size in sizes.items()}
     sides["inputs"][1, 4:] = 0
     sides["targets"][2, 5:] = 0
     return {name: ids.astype("int32") for name, ids in sides.items()}
 
 
 def test_gradients_are_those_of_the_loss_by_sublayer(batch):
-    model = make(PRE, 2)
+    model = make(PRE)
     with tf.GradientTape() as tape:
         loss = model.loss_of(batch)[0]
     weights = checkpoints.weights(model)
@@ -65,7 +56,7 @@ def test_gradients_are_those_of_the_loss_by_sublayer(batch):
 
 @pytest.mark.parametrize("sequences, one_way", [(POST, False), (PRE, True)])
 def test_activations_are_those_on_the_way_to_the_models_own_logits(batch, sequences, one_way):
-    model = make(sequences, 2, unidirectional_encoder=one_way)
+    model = make(sequences, more=f",unidirectional_encoder={one_way}")
     scales, output = norms.walk(model, batch)
     np.testing.assert_allclose(model.softmax.logits(output), model(batch), atol=1e-6)
     assert scales == norms.activation_scales(model, batch)

@@ -74,11 +74,9 @@ def test_seeds_that_both_have_are_compared_and_of_none_there_is_no_difference():
 
 def test_bleu_is_tested_against_the_first_by_seed():
     lines = [f"the cat number {i} sat on the mat of {i % 7} men" for i in range(30)]
-    texts = {POST: lines, PRE: [line.replace("sat on", "lay by") for line in lines]}
-    post, pre = (
-        result_of(cell_of(STUDY, name), references=lines, hypotheses=text)
-        for name, text in texts.items()
-    )
+    other = [line.replace("sat on", "lay by") for line in lines]
+    post = result_of(cell_of(STUDY, POST), references=lines, hypotheses=lines)
+    pre = result_of(CELL, references=lines, hypotheses=other)
     found = Results(STUDY, [post, pre])
     (p_value,), signature = found.p_values([pre], POST)
     assert p_value < 0.05 and "tok:13a" in signature
@@ -98,9 +96,8 @@ def test_a_result_of_other_hparams_is_none_of_this_study(tmp_path):
     done = Done(key="", command="", seconds=1.0, files={})
     stages = {"training": done, "measurement": dataclasses.replace(done, found=found)}
     begun_with = tuple(f"--{name}={v}" for name, v in study.begun_with(CELL).items())
-    values = dataclasses.asdict(
-        Record(version="0", begun_with=begun_with, inputs={}, stages=stages)
-    )
+    record = Record(version="0", begun_with=begun_with, inputs={}, stages=stages)
+    values = dataclasses.asdict(record)
     file = run.path / results.RECORD_FILE
     file.write_text(json.dumps(values))
     (result,) = results.load(study).cells

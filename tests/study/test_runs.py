@@ -48,7 +48,7 @@ def finished(study):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(runs.process, "call", lambda function, *arguments: function(*arguments))
         patch.setattr(runs, "run_program", in_this_process)
-        runs.run(study, report.comparison)
+        report.comparison(runs.run(study, lambda results: None))
     return study
 
 
@@ -81,14 +81,14 @@ def test_finished_runs_are_not_made_again(finished, tmp_path, monkeypatch):
 
     monkeypatch.setattr(runs, "run_program", program)
     study = dataclasses.replace(finished, output_dir=tmp_path)
-    report.comparison(runs.run(study, report.comparison))
+    report.comparison(runs.run(study, lambda results: None))
     assert (tmp_path / "report.md").read_text() == page and not commands
     with pytest.raises(UserError, match="bleu_sentences"):
-        runs.run(dataclasses.replace(study, bleu_sentences=4), report.comparison)
+        runs.run(dataclasses.replace(study, bleu_sentences=4), lambda results: None)
     more = dataclasses.replace(study, seeds=2, flags=("--t2t_usr_dir=/mine",))
     for _ in range(2):  # a training that was refused binds to nothing
         with pytest.raises(UserError, match="no data"):  # which all would say
-            runs.run(more, report.comparison)
+            runs.run(more, lambda results: None)
     assert len(commands) == 2
     assert "--random_seed=1" in commands[0] and "--t2t_usr_dir=/mine" in commands[0]
 
@@ -97,9 +97,8 @@ def test_the_report_has_everything_in_one_page(finished):
     folder = finished.output_dir
     page, markdown = ((folder / f"report.{end}").read_text() for end in ("html", "md"))
     names = [path.name for path in folder.glob("*.png")]
-    assert sorted(names) == [
-        *("activations.png", "dev-loss.png", "gradients.png", "training-loss.png")
-    ]
+    kinds = ("activations", "dev-loss", "gradients", "training-loss")
+    assert sorted(names) == [f"{kind}.png" for kind in kinds]
     assert all(f"({name})" in markdown for name in names)
     assert page.count("data:image/png;base64,") == len(names)
     assert page.index('alt="dev-loss.png"') < page.index("<table>")
@@ -133,7 +132,10 @@ def test_a_run_that_is_not_finite_is_a_result(study, tmp_path, monkeypatch):
 
     monkeypatch.setattr(runs.process, "call", measure)
     monkeypatch.setattr(runs, "run_program", program)
-    found = runs.run(study, report.comparison)
+    reported = []
+    found = runs.run(study, reported.append)
+    report.comparison(found)
+    assert [len(each.cells) for each in reported] == [1, 2]
     assert ended == [False, False]
     for result in found.cells:
         assert (result.status, result.stopped_at) == ("not finite", 3)
