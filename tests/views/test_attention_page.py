@@ -90,6 +90,12 @@ def test_it_draws_and_answers_in_chromium(browser, page, found, heads, tmp_path)
         return int((weights[layer, heads][:, query, key] >= 0.02).sum())
 
     every = [0, 1, 2, 3]
+    assert browser.run(SHOWN) == drawn("encoder-decoder", 1, every) > 0  # the last layer's
+    for side, words in (("rows", TARGETS), ("columns", SOURCES)):
+        written = f"return [...document.querySelectorAll('#{side} div')].map((d) => d.textContent)"
+        assert browser.run(written) == words
+    browser.type("#kind", "Encoder self")
+    browser.type("#layer", "0")
     assert browser.run(SHOWN) == drawn("encoder", 0, every) > 0
     assert len(browser.run(ROWS)) == 8
 
