@@ -90,13 +90,6 @@ def states(folder, translate=None):
     return bad, sum(state == OK for state, _ in checks)
 
 
-def again(folder, **options):
-    """Writes the record of a run anew."""
-    (folder / "run" / provenance.NAME).unlink()
-    provenance.write_of_run(folder / "run", "t2t-trainer", **options)
-    return provenance.read(folder / "run")
-
-
 def shown(folder, *flags):
     argv = [f"--output_dir={folder}", "--verify", *flags]
     show.console(argv)
@@ -110,8 +103,6 @@ def test_what_it_says(made):
     assert list(found.data["raw file"]) == [str(made / name) for name in ("source", "target")]
     assert found.data["raw file"][str(made / "source")] == provenance.sha256(made / "source")
     assert list(found.data["vocabulary"]) == [vocabulary(made)]
-    counts = {name: len(files) for name, files in found.data.items()}
-    assert counts == {"raw file": 2, "summary": 1, "vocabulary": 1, "train": 1, "dev": 1}
     assert list(found.files) == [
         *(f"checkpoints/ckpt-9/{name}" for name in ("state.json", "weights.npz")),
         "hparams.json",
@@ -122,13 +113,6 @@ def test_what_it_says(made):
     assert found.decoding == decoding
     lines = (made / "source").read_text().splitlines()
     assert len(found.golden) == COUNT and {each.source for each in found.golden} < set(lines)
-
-
-def test_it_is_verified_by_decoding_again(made, capsys):
-    shown(made / "run")
-    out = capsys.readouterr().out.splitlines()
-    assert sum(line.startswith("ok        sentence ") for line in out) == COUNT
-    assert not any(line.startswith((CHANGED, MISSING)) for line in out)
 
 
 def test_a_changed_byte_is_named_and_nothing_else(copy):
@@ -156,23 +140,19 @@ def test_a_changed_byte_is_named_and_nothing_else(copy):
         (copy / file).write_bytes(before)
 
 
-def test_what_is_gone_and_what_need_not_be_here(copy):
+def test_what_is_gone_need_not_be_here_or_has_moved(copy):
     (copy / "source").unlink()
-    shutil.rmtree(copy / "data")
-    name = vocabulary(copy)
-    (copy / "run" / name).unlink()
+    (copy / "data").rename(copy / "moved")
+    name, record = vocabulary(copy), copy / "run" / provenance.NAME
     bad, _ = states(copy / "run")
-    assert bad[f"raw file: {copy / 'source'}"] == bad[f"vocabulary: {name}"] == MISSING
+    assert bad[f"raw file: {copy / 'source'}"] == MISSING
     away = [what for what, state in bad.items() if state == NOT_HERE]
     assert len(away) == 3 and all(str(copy / "data") in what for what in away)
-
-
-def test_data_that_have_moved_are_named_and_read(copy):
-    (copy / "data").rename(copy / "moved")
-    found = again(copy, data_dir=str(copy / "moved"))
-    assert len(found.golden) == COUNT
+    record.unlink()
+    provenance.write_of_run(copy / "run", "t2t-trainer", data_dir=str(copy / "moved"))
+    found = provenance.read(copy / "run")
+    assert len(found.golden) == COUNT and list(found.data["vocabulary"]) == [name]
     assert list(found.data["dev"]) == [str(copy / "moved" / f"{PROBLEM}-dev-00000-of-00001")]
-    assert list(found.data["vocabulary"]) == [vocabulary(copy)]
 
 
 @pytest.mark.parametrize("change", [("translation", "another"), ("score", 0.02), ("score", 1e9)])
@@ -186,9 +166,12 @@ def test_another_translation_and_another_score(copy, change):
     assert state == CHANGED and what.startswith(f"sentence 1: {first.source!r}: ")
 
 
-def test_exit_codes_and_json(copy, capsys):
-    shown(copy / "run", "--json")
-    assert json.loads(capsys.readouterr().out)["verified"] is True
+def test_exit_codes_and_json(made, copy, capsys):
+    shown(made / "run", "--json")  # by decoding again
+    found = json.loads(capsys.readouterr().out)
+    assert found["verified"] is True
+    same = [each["state"] == OK for each in found["checks"] if "sentence" in each["what"]]
+    assert same == [True] * COUNT
     (copy / "source").write_text("another\n")
     with pytest.raises(SystemExit) as left:
         shown(copy / "run")
@@ -213,13 +196,6 @@ def test_it_is_written_once_and_does_not_travel_with_a_copy(copy, tmp_path):
     assert states(run.path)[0] == {}
 
 
-def test_scores_of_others_are_added(copy):
-    score = Score("sacrebleu", 31.4, "test", "nrefs:1|tok:13a")
-    for value in (30.0, 31.4):
-        provenance.add_scores(copy / "run", [dataclasses.replace(score, value=value)])
-    assert provenance.read(copy / "run").scores[2:] == (score,)
-
-
 def upper(texts):
     return [(text.upper(), -1.5) for text in texts]
 
@@ -231,25 +207,25 @@ def write(run, checkpoint, folder):
     return provenance.read(folder)
 
 
-@pytest.mark.parametrize(
-    "of, taken, scores",
-    [
-        ("run", "run", ["loss", "bleu"]),
-        ("run", "run/best", ["loss", "bleu"]),
-        ("run", "run/finished", []),
-        ("run/finished", "run/finished", ["bleu"]),
-        ("run/finished", "run", []),
-    ],
-)
-def test_an_export_has_the_scores_of_its_own_weights_alone(copy, tmp_path, of, taken, scores):
-    run = copy / "run"
+def test_an_export_has_the_scores_of_its_own_weights_alone(copy, tmp_path):
+    run, added = copy / "run", Score("sacrebleu", 31.4, "test", "nrefs:1|tok:13a")
+    for value in (30.0, 31.4):
+        provenance.add_scores(run, [dataclasses.replace(added, value=value)])
     for name in ("best", "finished"):
         RunDirectory(run).copy_description(RunDirectory(run / name))
         shutil.copytree(run / "checkpoints" / "ckpt-9", run / name / "checkpoints" / "ckpt-9")
     choice(9, 20.5, Beams(4, 0.6, 20.5)).write(run / "finished")
-    checkpoint = copy / taken / "checkpoints" / "ckpt-9"
-    found = write(trained_run(copy / of), checkpoint, tmp_path / "export")
-    assert [score.name for score in found.scores] == scores
+    for of, taken, scores in (
+        ("run", "run", ["loss", "bleu", "sacrebleu"]),
+        ("run", "run/best", ["loss", "bleu"]),
+        ("run", "run/finished", []),
+        ("run/finished", "run/finished", ["bleu"]),
+        ("run/finished", "run", []),
+    ):
+        checkpoint = copy / taken / "checkpoints" / "ckpt-9"
+        found = write(trained_run(copy / of), checkpoint, tmp_path / "export")
+        assert [score.name for score in found.scores] == scores, (of, taken)
+    assert provenance.read(run).scores[2:] == (added,)
 
 
 def test_an_export_carries_the_record_of_its_run_without_folders(made, tmp_path):
@@ -263,11 +239,7 @@ def test_an_export_carries_the_record_of_its_run_without_folders(made, tmp_path)
     assert found.scores == of_run.scores and list(found.data["raw file"]) == ["source", "target"]
     assert list(found.data["dev"].values()) == list(of_run.data["dev"].values())
     assert str(made) not in (folder / provenance.NAME).read_text()
-    assert list(found.files) == ["saved_model.pb", "variables/data"]
-    sources = [each.source for each in of_run.golden]
-    assert [(each.source, each.translation) for each in found.golden] == [
-        (source, source.upper()) for source in sources
-    ]
+    assert [each.source for each in found.golden] == [each.source for each in of_run.golden]
     assert states(folder, upper) == ({}, 2 + COUNT)
     (folder / "variables" / "data").unlink()
     assert states(folder) == ({"saved_model: variables/data": MISSING}, 1)

@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import os
-import re
 import subprocess
 import sys
 
@@ -24,7 +23,7 @@ CONFIG = RunConfig(
 )
 
 
-def test_round_trip(tmp_path):
+def test_what_it_was_begun_with_stays(tmp_path):
     vocabulary = tmp_path / "vocab.x.subwords"
     vocabulary.write_text("'a_'\n")
     run = RunDirectory(tmp_path / "run")
@@ -40,26 +39,16 @@ def test_round_trip(tmp_path):
         "t2t-trainer '--x=a b'",
         "t2t-trainer again",
     ]
-    assert (run.path / vocabulary.name).read_text() == "'a_'\n"
-
-
-def test_a_contradiction_lists_what_differs(tmp_path):
-    run = RunDirectory(tmp_path)
-    run.begin(CONFIG, ["x"], [])
     other = dataclasses.replace(CONFIG, hparams=HParams(num_heads=8), random_seed=4)
     with pytest.raises(UserError, match="num_heads.*random_seed"):
-        run.begin(other, ["x"], [])
-    assert run.config.hparams.num_heads == 4
+        run.begin(other, ["x"], [str(vocabulary)])
+    vocabulary.write_text("another")
+    with pytest.raises(UserError, match=vocabulary.name):
+        run.begin(CONFIG, ["x"], [str(vocabulary)])
+    assert (run.path / vocabulary.name).read_text() == "'a_'\n" and run.config == config
 
 
-@pytest.mark.parametrize(
-    "reading",
-    [
-        {"learning_rate_schedule": "linear_decay"},
-        {"subword_dropout": 0.1, "subword_dropout_final_steps": 7},
-    ],
-)
-def test_a_longer_run_continues_unless_its_steps_read_the_end(reading, tmp_path):
+def test_a_longer_run_continues_unless_its_steps_read_the_end(tmp_path):
     def changed(**hparams):
         return dataclasses.replace(CONFIG, hparams=dataclasses.replace(CONFIG.hparams, **hparams))
 
@@ -71,22 +60,12 @@ def test_a_longer_run_continues_unless_its_steps_read_the_end(reading, tmp_path)
         run.begin(changed(train_steps=steps), ["x"], [])
         assert run.config.hparams.train_steps == kept
     run.check(changed(learning_rate_decay_steps=7))  # neither reads it: no difference
-    run = RunDirectory(tmp_path / "b")
-    run.begin(changed(**reading), ["x"], [])
-    with pytest.raises(UserError, match="train_steps"):
-        run.begin(changed(train_steps=9, **reading), ["x"], [])
-
-
-def test_another_vocabulary_is_refused_and_the_old_one_stays(tmp_path):
-    vocabulary = tmp_path / "vocab.x.subwords"
-    vocabulary.write_text("a\nb\nc\n")
-    run = RunDirectory(tmp_path / "run")
-    run.begin(CONFIG, ["x"], [str(vocabulary)])
-    vocabulary.write_text("a\nx\nc\n")
-    with pytest.raises(UserError, match=vocabulary.name):
-        run.begin(CONFIG, ["x"], [str(vocabulary)])
-    assert (run.path / vocabulary.name).read_text() == "a\nb\nc\n"
-    assert len(run.config.commands) == 1
+    dropout = {"subword_dropout": 0.1, "subword_dropout_final_steps": 7}
+    for reading in ({"learning_rate_schedule": "linear_decay"}, dropout):
+        run = RunDirectory(tmp_path / "_".join(reading))
+        run.begin(changed(**reading), ["x"], [])
+        with pytest.raises(UserError, match="train_steps"):
+            run.begin(changed(train_steps=9, **reading), ["x"], [])
 
 
 def test_what_is_no_run_is_not_written_over(tmp_path):
@@ -105,18 +84,13 @@ def test_what_is_no_run_is_not_written_over(tmp_path):
     assert not of_tensor2tensor(tmp_path / "run") and not of_tensor2tensor(tmp_path.parent)
 
 
-@pytest.mark.parametrize(
-    "name, content",
-    [
-        *(("run.json", b"{}"), ("hparams.json", b"["), ("hparams.json", b"\xff\xfe")),
-    ],
-)
-def test_a_file_that_cannot_be_read_is_named(tmp_path, name, content):
+def test_a_file_that_cannot_be_read_is_named(tmp_path):
     run = RunDirectory(tmp_path)
     run.begin(CONFIG, ["x"], [])
-    (tmp_path / name).write_bytes(content)
-    with pytest.raises(UserError, match=re.escape(name)):
-        run.config  # noqa: B018
+    for name, content in (("hparams.json", b"["), ("run.json", b"{}")):
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(UserError, match=name):
+            run.config  # noqa: B018
 
 
 def test_metrics_survive_a_kill_and_are_cut_behind_a_step(tmp_path):

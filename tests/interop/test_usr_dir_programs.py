@@ -8,39 +8,7 @@ import pytest
 
 from t2t_repro import registry
 from t2t_repro.bin import checkpoint, compare, datagen, exporter, trainer, visualize
-
-PACKAGE = """
-from tensor2tensor.data_generators import problem, text_problems
-from tensor2tensor.models import transformer
-from tensor2tensor.utils import registry
-
-
-@registry.register_problem
-class ShimTiny(text_problems.Text2TextProblem):
-  @property
-  def vocab_type(self):
-    return text_problems.VocabType.CHARACTER
-
-  @property
-  def dataset_splits(self):
-    return [{"split": problem.DatasetSplit.TRAIN, "shards": 1},
-            {"split": problem.DatasetSplit.EVAL, "shards": 1}]
-
-  def generate_samples(self, data_dir, tmp_dir, dataset_split):
-    for word in ("eins", "zwei", "drei", "vier"):
-      yield {"inputs": word, "targets": word[::-1]}
-
-
-@registry.register_hparams
-def transformer_shim_tiny():
-  hparams = transformer.transformer_tiny()
-  hparams.hidden_size = 8
-  hparams.filter_size = 8
-  hparams.num_heads = 2
-  hparams.num_hidden_layers = 1
-  hparams.batch_size = 64
-  return hparams
-"""
+from tests.interop.test_usr_dir import PACKAGE
 
 
 @pytest.fixture
@@ -52,16 +20,19 @@ def package(tmp_path):
 
 @pytest.mark.slow
 def test_datagen_trainer_and_decoder(package, tmp_path):
-    (tmp_path / "pairs").write_text("eins\tsnie\n")
+    for name in ("train.en", "train.de", "val.en", "val.de"):
+        (tmp_path / name).write_text("a cat sat\nthe mat\n" * 40)
+    (tmp_path / "pairs").write_text("a cat\tthe mat\n")
     shared = [f"--t2t_usr_dir={package}", f"--data_dir={tmp_path}/data"]
-    run = [*shared, f"--output_dir={tmp_path}/run"]
+    task = ["--problem=translate_ende_multi30k", f"--output_dir={tmp_path}/run"]
+    small = ["--hparams_set=transformer_shim_pre", "--hparams=batch_size=64"]
     commands = {
-        "datagen": [*shared, "--problem=shim_tiny"],
-        "trainer": [
-            *(*run, "--problem=shim_tiny", "--hparams_set=transformer_shim_tiny"),
-            *("--train_steps=2", "--eval_steps=1"),
+        "datagen": [*shared, task[0], f"--tmp_dir={tmp_path}", "--nocheck_data"],
+        "trainer": [*shared, *task, *small, "--train_steps=2", "--eval_steps=1"],
+        "decoder": [
+            *(*shared, task[1], f"--score_file={tmp_path}/pairs"),
+            f"--decode_to_file={tmp_path}/out",
         ],
-        "decoder": [*run, f"--score_file={tmp_path}/pairs", f"--decode_to_file={tmp_path}/out"],
     }
     program = "import sys, runpy\n" + "\n".join(
         f"sys.argv = {[name, *flags]!r}; "
@@ -73,15 +44,15 @@ def test_datagen_trainer_and_decoder(package, tmp_path):
         [sys.executable, "-c", program], cwd=root, capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 0, done.stderr
-    assert "shim_tiny: vocabulary of 258" in done.stdout
     assert len((tmp_path / "out").read_text().split()) == 2
 
 
 @pytest.mark.parametrize("program", [checkpoint, compare, datagen, exporter, trainer, visualize])
-def test_each_program_loads_it(program, package, capsys):
+def test_each_program_loads_it(program, package):
     """What else is wrong with the flags is found only after the package is loaded."""
-    flags = [f"--t2t_usr_dir={package}", *(["--problem=shim_tiny"] if program is trainer else [])]
+    task = "--problem=translate_ende_multi30k"
+    flags = [f"--t2t_usr_dir={package}", *([task] if program is trainer else [])]
     with pytest.raises(SystemExit) as left:
         program.console(flags)
     assert left.value.code == 2
-    assert "shim_tiny" in registry.list_problems()
+    assert "transformer_shim_pre" in registry.list_hparams()
