@@ -71,7 +71,10 @@ def generate_data(
     for folder in (job.data_dir, job.tmp_dir):
         os.makedirs(folder, exist_ok=True)
     job = _sized(job)
-    summary = _read_summary(job)
+    try:
+        summary = schema.read(summary_path(job.problem, job.data_dir), dict[str, Any])
+    except (OSError, ValueError):  # tensor2tensor leaves none; a broken one is replaced
+        summary = {"problem": job.problem.name, "splits": {}}
     others = _other_sets(job)
     kept, todo = [], []
     for files in job.files():
@@ -464,14 +467,6 @@ def _origin(job: Job, summary: Mapping[str, Any]) -> dict[str, Any]:
         if all(made.get(name, digest) == digest for text in texts for name, digest in text):
             said["raw_files"] = [dataclasses.asdict(file) for file in record.raw_files]
     return said
-
-
-def _read_summary(job: Job) -> dict[str, Any]:
-    """Returns what an earlier call left; tensor2tensor leaves nothing."""
-    try:
-        return schema.read(summary_path(job.problem, job.data_dir), dict[str, Any])
-    except (OSError, ValueError):  # it is replaced
-        return {"problem": job.problem.name, "splits": {}}
 
 
 def _write_summary(job: Job, summary: dict[str, Any]) -> None:

@@ -10,7 +10,6 @@
 import collections
 import concurrent.futures
 import dataclasses
-import hashlib
 import itertools
 import json
 import math
@@ -52,10 +51,9 @@ Data = tuple[Problem, str]  # a problem, and the folder of its files
 
 
 # --- the ids of a split ---------------------------------------------------------------------------
-# They are decoded once from its TFRecords, into `ids.PROBLEM-SPLIT` beside them, or in the user's
-# cache where that folder cannot be written to. That is made anew where the size or the time of a
-# file of records differs. So a shuffle of all examples, exact counts and a start in mid-epoch are
-# cheap, and no batch needs protobuf.
+# They are decoded once from its TFRecords, into `ids.PROBLEM-SPLIT` beside them, which is made anew
+# where the size or the time of a file of records differs. So a shuffle of all examples, exact
+# counts and a start in mid-epoch are cheap, and no batch needs protobuf.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -118,17 +116,8 @@ def open_split(problem: Problem, split: str, data_dir: str | os.PathLike) -> Exa
     stored = [problem.stored_feature(name) for name in names]
     features, found = sorted(stored), map(os.stat, paths)
     key = {"features": features, "files": [[each.st_size, each.st_mtime_ns] for each in found]}
-    folder = pathlib.Path(data_dir).expanduser().absolute()
-    user = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
-    user = user / "t2t_repro" / hashlib.sha256(os.fsencode(folder)).hexdigest()[:16]
-    own, users = (where / f"ids.{problem.dataset_filename()}-{split}" for where in (folder, user))
-    mapped = _map(own, key) or _map(users, key)
-    if mapped is None:
-        try:
-            mapped = _write(own, key, paths)
-        except OSError:
-            mapped = _write(users, key, paths)
-    head, words = mapped
+    own = pathlib.Path(data_dir).expanduser() / f"ids.{problem.dataset_filename()}-{split}"
+    head, words = _map(own, key) or _write(own, key, paths)
     lengths = words[len(words) - sum(head["counts"]) * len(features) :].reshape(-1, len(features))
     ends = np.cumsum(lengths, dtype=np.int64).reshape(lengths.shape)
     places = [features.index(name) for name in stored]
@@ -213,8 +202,8 @@ Change = Callable[[Examples, int, slice], Examples]
 
 def changes(
     problem: Problem, hparams: HParams, data_dir: str | os.PathLike, seed: int, longest: int
-) -> list[Change]:
-    """Returns what is done to each batch, in order.
+) -> Change:
+    """Returns what is done to each batch.
 
     Args:
         problem: the problem.
@@ -226,78 +215,71 @@ def changes(
     Raises:
         UserError: if the problem is not made for it.
     """
-    made: list[Change] = []
-    if not (hparams.bidirectional_steps or hparams.subword_dropout):
-        return made
+    turn_until, rate = hparams.bidirectional_steps, hparams.subword_dropout
+    if not (turn_until or rate):
+        return lambda batch, number, own: batch
     encoders = problem.feature_encoders(os.fspath(data_dir))
-    if hparams.bidirectional_steps:
-        one, other = (encoders[side] for side in SIDES)
-        alike = one is other or transfer.pieces_of(one) == transfer.pieces_of(other)
-        if problem.packed_length or not packing.learns_its_targets(problem) or not alike:
+    one, other = (encoders[side] for side in SIDES)
+    alike = one is other or transfer.pieces_of(one) == transfer.pieces_of(other)
+    turns = alike and packing.learns_its_targets(problem)
+    subwords = {n: encoders[n] for n in SIDES if isinstance(encoders[n], SubwordTextEncoder)}
+    for name, fits, needs in (
+        ("bidirectional_steps", turns, "one vocabulary for both sides, and no teacher"),
+        ("subword_dropout", subwords, "tensor2tensor's subwords"),
+    ):
+        if getattr(hparams, name) and (problem.packed_length or not fits):
             raise UserError(
-                "bidirectional_steps turns single pairs of sentences round, which need one "
-                f"vocabulary for both sides, and no teacher. Received: {problem.name}. Leave it "
-                "out: --hparams=bidirectional_steps=0."
+                f"{name} changes single pairs of sentences, and needs {needs}. Received: "
+                f"{problem.name}. Leave it out: --hparams={name}=0."
             )
-        made.append(_both_directions(hparams.bidirectional_steps, seed))
-    if hparams.subword_dropout:
-        subwords = {n: encoders[n] for n in SIDES if isinstance(encoders[n], SubwordTextEncoder)}
-        if problem.packed_length or not subwords:
-            raise UserError(
-                "subword_dropout cuts single sentences into tensor2tensor's subwords. Received: "
-                f"{problem.name}, which is packed or has other vocabularies. Leave it out: "
-                "--hparams=subword_dropout=0."
-            )
-        made.append(_subword_dropout(hparams, subwords, seed, longest))
-    return made
+    final = hparams.subword_dropout_final_steps
+    cut_until = hparams.train_steps - final if final else math.inf
+
+    def change(batch: Examples, number: int, own: slice) -> Examples:
+        size = batch.lengths.shape[1] * (own.step or 1)  # of the whole batch
+        if number < turn_until:
+            draw = np.random.default_rng((seed, number, _DIRECTIONS))
+            batch = _turn_round(batch, draw.random(size)[own] < 0.5)
+        if rate and number < cut_until:
+            draw = np.random.default_rng((seed, number, _SUBWORDS))
+            seeds = draw.integers(2**63, size=size)[own]
+            batch = _drop_subwords(batch, seeds.tolist(), subwords, rate, longest)
+        return batch
+
+    return change
 
 
-def _both_directions(until: int, seed: int) -> Change:
-    """Turns half of the pairs round, drawn anew for each batch: the target becomes the source.
+def _turn_round(batch: Examples, which: np.ndarray) -> Examples:
+    """Returns a batch in which the target of some pairs is the source, and the source the target.
 
     Lengths decide before that which batch a pair belongs to, by its longer side.
 
     Source: Ding et al. (2021), "Improving Neural Machine Translation by Bidirectional Training",
     arXiv 2109.07780. There a training begins with all pairs in both directions.
     """
-
-    def change(batch: Examples, number: int, own: slice) -> Examples:
-        if number >= until:
-            return batch
-        draw = np.random.default_rng((seed, number, _DIRECTIONS))
-        turned = draw.random(batch.lengths.shape[1] * (own.step or 1))[own] < 0.5
-        starts, lengths = (np.where(turned, a[::-1], a) for a in (batch.starts, batch.lengths))
-        return Examples(batch.names, batch.ids, starts, lengths)
-
-    return change
+    starts, lengths = (np.where(which, a[::-1], a) for a in (batch.starts, batch.lengths))
+    return Examples(batch.names, batch.ids, starts, lengths)
 
 
-def _subword_dropout(
-    hparams: HParams, encoders: dict[str, SubwordTextEncoder], seed: int, longest: int
-) -> Change:
-    """Cuts words into other subwords, by `SubwordTextEncoder.resegment`.
+def _drop_subwords(
+    batch: Examples,
+    seeds: Sequence[int],
+    encoders: Mapping[str, SubwordTextEncoder],
+    rate: float,
+    longest: int,
+) -> Examples:
+    """Returns a batch of words cut into other subwords, by `SubwordTextEncoder.resegment`.
 
     A side of another vocabulary stays as it is, and so does one that would become longer than
     `longest`. Lengths decide before that which batch an example belongs to.
     """
-    final = hparams.subword_dropout_final_steps
-    until = max(hparams.train_steps - final, 0) if final else math.inf
-
-    def change(batch: Examples, number: int, own: slice) -> Examples:
-        if number >= until:
-            return batch
-        sides, size = batch.lists(), batch.lengths.shape[1] * (own.step or 1)
-        whole = np.random.default_rng((seed, number, _SUBWORDS))
-        seeds = whole.integers(2**63, size=size)[own].tolist()
-        draws = [random.Random(each).random for each in seeds]
-        for side, encoder in encoders.items():
-            for row, (ids, draw) in enumerate(zip(sides[side], draws, strict=True)):
-                found = encoder.resegment(ids, hparams.subword_dropout, draw)
-                if len(found) <= longest:
-                    sides[side][row] = found
-        return Examples.of(sides)
-
-    return change
+    sides, draws = batch.lists(), [random.Random(seed).random for seed in seeds]
+    for side, encoder in encoders.items():
+        for row, (ids, draw) in enumerate(zip(sides[side], draws, strict=True)):
+            found = encoder.resegment(ids, rate, draw)
+            if len(found) <= longest:
+                sides[side][row] = found
+    return Examples.of(sides)
 
 
 # --- batches --------------------------------------------------------------------------------------
@@ -435,12 +417,13 @@ def make_dataset(
 
     mine = slice(shard_index, None, num_shards)
     longest = int(source.length[source.kept].max())
-    made = changes(problem, hparams, data_dir, seed, longest)
+    change = changes(problem, hparams, data_dir, seed, longest)
 
     def batches(first: int, pad: Callable[[Batch], Batch]) -> Iterator[Batch]:
         of = source.kept, source.places, source.sizes, seed, hparams.batch_shuffle_size
         for number, rows in enumerate(batching.epochs(*of, first), first):
-            yield pad(source.batch(rows[mine], made, number, mine))
+            examples = change(source.examples.take(rows[mine]), number, mine)
+            yield pad(examples.padded(source.most))
 
     if not most_shapes and keras.backend.backend() == "tensorflow":
         return Batches(lambda: batches(start, dict))
@@ -492,6 +475,8 @@ class _Source:
     """Examples under some hparams. R is their number.
 
     Attributes:
+        examples: all of them.
+        most: {side: how many ids it may have}.
         lengths: {side: (R,)}, after cutting.
         length: (R,) of the longer one.
         kept: the numbers of the examples that pass the filter.
@@ -513,13 +498,13 @@ class _Source:
         # T2T's max_length is that of the problem's examples.
         most = problem.packed_length or hparams.max_length
         hparams = dataclasses.replace(hparams, max_length=most)
-        self._examples = examples
-        self._most = {  # ids of each side
+        self.examples = examples
+        self.most = {
             "inputs": hparams.max_input_seq_length or NO_LIMIT,
             "targets": hparams.max_target_seq_length or NO_LIMIT,
         }
         of = dict(zip(examples.names, examples.lengths, strict=True))
-        self.lengths = {side: np.minimum(of[side], self._most[side]) for side in SIDES}
+        self.lengths = {side: np.minimum(of[side], self.most[side]) for side in SIDES}
         self.length = np.maximum(*self.lengths.values())
         drop = training or hparams.eval_drop_long_sequences
         longest = (hparams.max_length or hparams.batch_size) if drop else NO_LIMIT
@@ -544,18 +529,9 @@ class _Source:
         """Returns the batches of examples that come in an order, each once."""
         return batching.epoch_batches(order, self.places, self.sizes)
 
-    def batch(
-        self,
-        rows: np.ndarray,
-        changes: Sequence[Change] = (),
-        number: int = 0,
-        mine: slice = slice(None),
-    ) -> Batch:
-        """Returns some examples after the changes to a batch of that number, padded."""
-        examples = self._examples.take(rows)
-        for change in changes:
-            examples = change(examples, number, mine)
-        return examples.padded(self._most)
+    def batch(self, rows: np.ndarray) -> Batch:
+        """Returns some examples, padded."""
+        return self.examples.take(rows).padded(self.most)
 
 
 def read_split(

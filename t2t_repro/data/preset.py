@@ -179,9 +179,6 @@ def preset(
         f"{text.pairs:,} pairs, {size_text(text.size)}; {seen / 1e6:.3g} million target tokens of "
         f"training pass over them {passes:,.3g} times"
     )
-    if rows.index(row):
-        larger = rows[rows.index(row) - 1]
-        reason += f" ({larger.hparams_set} needs {larger.tokens / 1e6:.0f} million)"
     name = "layer_prepostprocess_dropout"
     own = getattr(registry.get_hparams(row.hparams_set), name)
     dropout = next((rate for fewer, rate in DROPOUT if passes < fewer), own)

@@ -138,7 +138,7 @@ def test_a_few_shapes_hold_the_same_examples(tmp_path, monkeypatch, most, shapes
 
 
 def test_each_batch_has_draws_of_its_own():
-    (cut,) = pipeline.changes(WORDS, DROPPING, "", seed=5, longest=99)
+    cut = pipeline.changes(WORDS, DROPPING, "", seed=5, longest=99)
     ids = [*ENCODER.encode("abcabc bca abc"), 1]
     batch = Examples.of({"inputs": [ids] * 7, "targets": [[2, 1]] * 7})
     made = [cut(batch, number, slice(None)) for number in (3, 3, 4)]

@@ -69,27 +69,6 @@ def test_what_a_kill_left_is_removed(problem, split, tmp_path):
     assert alive.exists() and not dead.exists()
 
 
-def test_where_the_folder_cannot_be_written_to_it_lies_in_the_users_cache(
-    problem, split, tmp_path, monkeypatch
-):
-    user = tmp_path / "user"
-    monkeypatch.setenv("XDG_CACHE_HOME", str(user))
-    write = pipeline._write
-
-    def read_only(path, *args):
-        if path.parent == tmp_path:
-            raise PermissionError(13, "Read-only", str(path))
-        return write(path, *args)
-
-    monkeypatch.setattr(pipeline, "_write", read_only)
-    assert split([ONE]).lists() == {name: [ids] for name, ids in ONE.items()}
-    (path,) = user.rglob("ids.bytes-train")
-    before = path.stat().st_mtime_ns
-    pipeline.open_split(problem, "train", tmp_path)
-    assert path.stat().st_mtime_ns == before
-    assert not (tmp_path / "ids.bytes-train").exists()
-
-
 @pytest.mark.parametrize(
     "examples",
     [[], [ONE, {"targets": [1]}], [{**ONE, "inputs": []}], [{**ONE, "targets": [4, -1]}]],
