@@ -18,7 +18,7 @@ BUDGETS = {
     "t2t_repro/bin": 1591,
     "t2t_repro/callbacks": 258,
     "t2t_repro/corpora": 1870,
-    "t2t_repro/data": 1520,
+    "t2t_repro/data": 1492,
     "t2t_repro/decoding": 1961,
     "t2t_repro/distill": 312,
     "t2t_repro/export": 808,
