@@ -5,7 +5,8 @@ find what is in t2t_modules.py. An installed tensor2tensor is never shadowed.
 """
 
 import contextlib
-import importlib.machinery
+import functools
+import importlib.util
 import sys
 import types
 from collections.abc import Callable, Iterator
@@ -33,87 +34,67 @@ def load(path: str, warn: Callable[[str], None] | None = None) -> None:
         UserError: if it is no package; if it uses a name of tensor2tensor's that is not here:
             which, and what to write instead.
     """
-    with _imports(warn or _say):
+    with _modules(warn or _say):
         registry.load_usr_dir(path)
 
 
 @contextlib.contextmanager
-def _imports(warn: Callable[[str], None]) -> Iterator[None]:
-    """Finds tensor2tensor's modules inside the block."""
-    shim = _Shim(t2t_modules.contents(warn))
-    sys.meta_path.append(shim)  # last: an installed tensor2tensor is found before
+def _modules(warn: Callable[[str], None]) -> Iterator[None]:
+    """Has tensor2tensor's modules imported already, as far as they are here, inside the block."""
+    if importlib.util.find_spec(_TOP):
+        yield
+        return
+    contents = {f"{_TOP}.{name}": names for name, names in t2t_modules.contents(warn).items()}
+    packages = {name.rpartition(".")[0] for name in contents} | {_TOP}
+    for name in sorted(packages | contents.keys()):
+        module: Any = types.ModuleType(name)
+        vars(module).update(contents.get(name, {}))
+        if name in packages:
+            module.__path__ = []
+        module.__getattr__ = functools.partial(_attribute, contents, name)
+        sys.modules[name] = module
+        parent, _, child = name.rpartition(".")
+        if parent:
+            setattr(sys.modules[parent], child, module)
     try:
         yield
+    except ModuleNotFoundError as error:
+        if not str(error.name).startswith(f"{_TOP}."):
+            raise
+        raise _unsupported(contents, str(error.name)) from error
     finally:
-        sys.meta_path.remove(shim)
-        for name, module in list(sys.modules.items()):
-            if isinstance(module, _Module):
-                del sys.modules[name]
+        for name in packages | contents.keys():
+            del sys.modules[name]
 
 
-class _Shim:
-    """A finder and loader of the modules in `contents`."""
-
-    def __init__(self, contents: dict[str, dict[str, Any]]):
-        self.contents = {f"{_TOP}.{name}": names for name, names in contents.items()}
-        self.packages = {name.rpartition(".")[0] for name in self.contents} | {_TOP}
-
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        if name != _TOP and not isinstance(sys.modules.get(_TOP), _Module):
-            return None
-        if name in self.packages or name in self.contents:
-            package = name in self.packages
-            return importlib.machinery.ModuleSpec(name, self, is_package=package)  # type: ignore[arg-type]
-        if name.startswith(f"{_TOP}."):
-            raise self.unsupported(name)
-        return None
-
-    def create_module(self, spec: importlib.machinery.ModuleSpec) -> "_Module":
-        return _Module(spec.name, self)
-
-    def exec_module(self, module: types.ModuleType) -> None:
-        vars(module).update(self.contents.get(module.__name__, {}))
-
-    def attribute(self, module: str, name: str) -> Any:
-        """What a module has beyond its contents."""
-        full = f"{module}.{name}"
-        if name.startswith("__") or full in self.packages or full in self.contents:
-            raise AttributeError(name)  # the import system goes on to look for a module
-        found = None
-        if module == f"{_TOP}.models.transformer":
-            found = t2t_modules.hparam_set(name)
-        elif module == f"{_TOP}.data_generators.text_problems":
-            found = t2t_modules.text_problem(name)
-        if found is None:
-            raise self.unsupported(full)
-        return found
-
-    def unsupported(self, full: str) -> Unsupported:
-        """The error for a name that is not here."""
-        short = full.removeprefix(f"{_TOP}.")
-        instead = t2t_modules.INSTEAD.get(short)
-        module, _, name = full.rpartition(".")
-        if instead is None and module == f"{_TOP}.models.transformer":
-            known = registry.list_hparams()
-            instead = f"its sets are those of t2t-trainer --registry_help.{suggest(name, known)}"
-        elif instead is None and module in self.contents:
-            known = sorted(self.contents[module])
-            instead = f"{module} has here: {', '.join(known)}.{suggest(name, known)}"
-        elif instead is None:
-            have = sorted(name.removeprefix(f"{_TOP}.") for name in self.contents)
-            instead = f"of tensor2tensor, a --t2t_usr_dir may import {', '.join(have)}"
-        return Unsupported(f"{full} is not supported by t2t_repro: {instead}".rstrip(".") + ".")
+def _attribute(contents: dict[str, dict[str, Any]], module: str, name: str) -> Any:
+    """Returns what a module has beyond its contents."""
+    found = None
+    if module == f"{_TOP}.models.transformer":
+        found = t2t_modules.hparam_set(name)
+    elif module == f"{_TOP}.data_generators.text_problems":
+        found = t2t_modules.text_problem(name)
+    if found is None:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise _unsupported(contents, f"{module}.{name}")
+    return found
 
 
-class _Module(types.ModuleType):
-    """A module of tensor2tensor's, as far as it is here."""
-
-    def __init__(self, name: str, shim: _Shim):
-        super().__init__(name)
-        self._shim = shim
-
-    def __getattr__(self, name: str) -> Any:
-        return self._shim.attribute(self.__name__, name)
+def _unsupported(contents: dict[str, dict[str, Any]], full: str) -> Unsupported:
+    """Returns the error for a name that is not here."""
+    instead = t2t_modules.INSTEAD.get(full.removeprefix(f"{_TOP}."))
+    module, _, name = full.rpartition(".")
+    if instead is None and module == f"{_TOP}.models.transformer":
+        known = registry.list_hparams()
+        instead = f"its sets are those of t2t-trainer --registry_help.{suggest(name, known)}"
+    elif instead is None and module in contents:
+        known = sorted(contents[module])
+        instead = f"{module} has here: {', '.join(known)}.{suggest(name, known)}"
+    elif instead is None:
+        have = sorted(name.removeprefix(f"{_TOP}.") for name in contents)
+        instead = f"of tensor2tensor, a --t2t_usr_dir may import {', '.join(have)}"
+    return Unsupported(f"{full} is not supported by t2t_repro: {instead}".rstrip(".") + ".")
 
 
 def _say(text: str) -> None:
