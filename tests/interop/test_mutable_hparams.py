@@ -30,9 +30,6 @@ def test_assignments_become_a_frozen_set(hparams):
     assert isinstance(result, HParams) and result.hidden_size == 512
     assert (result.num_hidden_layers, result.filter_size, result.num_heads) == (4, 96, 4)
     assert (result.max_length, result.batch_size, result.learning_rate) == (64, 2048, 0.3)
-
-
-def test_values_in_tensor2tensors_words(hparams):
     hparams.shared_embedding_and_softmax_weights = int(True)
     hparams.use_target_space_embedding = 0
     hparams.clip_grad_norm = hparams.optimizer_adafactor_clipping_threshold = None
@@ -53,21 +50,13 @@ def test_reading_as_tensor2tensors(hparams):
         _ = hparams.hiden_size
 
 
-def test_a_copy_is_another_set(hparams):
+def test_a_copy_is_another_set_and_carries_ones_own_hparam(hparams):
     hparams.add_hparam("x", 1)
-    copied = copy.copy(hparams)
-    assert copied.hidden_size == 512
+    copied, said = copy.copy(hparams), []
     copied.hidden_size, copied.x, copied.ffn_layer = 64, 2, "none"
     assert (hparams.hidden_size, hparams.x, hparams.ffn_layer) == (512, 1, "dense_relu_dense")
-
-
-def test_ones_own_hparam_is_carried_and_said_to_be_read_by_nothing(hparams):
-    hparams.add_hparam("x", 1)
-    hparams.x += 1
-    said = []
     freeze(hparams, said.append)
-    assert hparams.x == 2
-    assert len(said) == 1 and "x=2" in said[0]
+    assert copied.x == 2 and len(said) == 1 and "x=1" in said[0]
     hparams.del_hparam("x")
     freeze(hparams)
 

@@ -112,25 +112,23 @@ def test_hparams_that_are_written_are_all_of_t2ts(file, golden_path):
     assert HParams(**t2t_files.read_hparams(file(t2t_files.write_hparams(hparams)))) == hparams
 
 
-def test_unscaled_scores_are_those_of_attention_variables_3d():
-    unscaled = registry.get_hparams("transformer_base_v1").override("attention_score=dot_product")
-    with pytest.raises(UserError, match="attention_variables_3d"):
-        t2t_files.write_hparams(unscaled)
-    assert t2t_files.write_hparams(unscaled.override("attention_variables_3d=True"))
-
-
-def test_restricted_attention_that_t2t_computes_otherwise_is_refused(file):
+def test_attention_that_t2t_computes_otherwise_is_refused(file):
     base = registry.get_hparams("transformer_base_v1")
+    unscaled = base.override("attention_score=dot_product,attention_variables_3d=True")
+    assert t2t_files.write_hparams(unscaled)
     local = base.override("self_attention_type=local_mask_right")
     written = t2t_files.write_hparams(local)
     assert HParams(**t2t_files.read_hparams(file(written))) == local
     assert not {"attention_block_length", "attention_chunk_size", "attention_score"} & set(
         json.loads(written)
     )
-    with pytest.raises(UserError, match="attention_block_length"):
-        t2t_files.write_hparams(local.override("attention_block_length=64"))
-    with pytest.raises(UserError, match="local_unmasked"):
-        t2t_files.write_hparams(base.override("self_attention_type=local_unmasked"))
+    for other, name in (
+        (unscaled.override("attention_variables_3d=False"), "attention_variables_3d"),
+        (local.override("attention_block_length=64"), "attention_block_length"),
+        (base.override("self_attention_type=local_unmasked"), "local_unmasked"),
+    ):
+        with pytest.raises(UserError, match=name):
+            t2t_files.write_hparams(other)
 
 
 def test_flags(tmp_path):
