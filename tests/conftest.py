@@ -47,11 +47,12 @@ def pytest_runtest_setup(item):
 class GoldenCase:
     """One of tests/golden/models: what tensor2tensor computed, and our model with its weights."""
 
-    def __init__(self, name: str):
+    def __init__(self, name: str, folder: str = "models"):
         self.name = name
-        with np.load(GOLDEN / "models" / f"{name}.npz") as arrays:
+        with np.load(GOLDEN / folder / f"{name}.npz") as arrays:
             self.arrays = dict(arrays)
         values = json.loads(str(self.arrays["hparams"]))
+        values["model"] = str(self.arrays.get("model", "transformer"))
         ours = {field.name for field in dataclasses.fields(HParams)}
         self.hparams = HParams(**{k: v for k, v in values.items() if k in ours})
 
@@ -72,10 +73,9 @@ class GoldenCase:
 
     def model(self, weights: str = "var", **changes):
         """Returns our model with the weights "var" or "trained", and `changes` to its hparams."""
-        from t2t_repro import Transformer
         from t2t_repro.interop import tensor2tensor
 
-        model = Transformer.from_hparams(
+        model = registry.get_model(self.hparams.model).from_hparams(
             dataclasses.replace(self.hparams, **changes),
             inputs_vocab_size=GOLDEN_VOCAB_SIZE,
             targets_vocab_size=GOLDEN_VOCAB_SIZE,

@@ -12,8 +12,8 @@ from keras import ops
 
 from t2t_repro.decoding import beam_search
 from t2t_repro.decoding.beam_search import CHUNK, Beams, Rules
-from t2t_repro.decoding.program import Program, few_row_counts
-from t2t_repro.decoding.steering import FILL, Sentences, SteeredModel
+from t2t_repro.decoding.program import few_row_counts
+from t2t_repro.decoding.steering import FILL, SearchProgram, Sentences, SteeredModel
 from t2t_repro.models.copies import DEFAULT_DEVICE
 from t2t_repro.text.encoders import EOS_ID
 
@@ -95,13 +95,7 @@ def _with_padding(sentences: Sentences, multiple: int) -> dict[str, Any]:
     return {"inputs": inputs, "facts": facts, "limits": np.pad(limits, (0, more))}
 
 
-class _SearchProgram(Program):
-    def __init__(self, steered: SteeredModel, rules: Rules):
-        super().__init__(steered.model)
-        self.steered, self.rules = steered, rules
-
-
-class _Start(_SearchProgram):
+class _Start(SearchProgram):
     """What stays constant, and the fields of `Beams` at the start, without room yet."""
 
     def call(self, data):
@@ -111,7 +105,7 @@ class _Start(_SearchProgram):
         return memory, tuple(beam_search.begin(state, batch, beams, 0))
 
 
-class _Advance(_SearchProgram):
+class _Advance(SearchProgram):
     """A chunk: `Beams`, and bool (B,): which are not done."""
 
     WHOLE = ("alpha", "layout")

@@ -9,7 +9,6 @@ It loads nothing heavy, so that what is refused is refused at once.
 import contextlib
 import dataclasses
 import errno
-import functools
 import glob
 import hashlib
 import json
@@ -102,19 +101,12 @@ class DecodeRequest:
         return Split.TEST if self.eval_use_test_set else Split.EVAL
 
     def of_shard(self, suffix: str) -> "DecodeRequest":
-        """Returns the request with `suffix` behind the names of all files.
-
-        Raises:
-            FileNotFoundError: if one that is to be read is not there.
-        """
+        """Returns the request with `suffix` behind the names of all files."""
         paths = {
             name: path if is_stream(path) and name not in _READ else path + suffix
             for name in (*_READ, "decode_to_file", "decode_json_file")
             if (path := getattr(self, name))
         }
-        for name in _READ:
-            if name in paths:
-                os.stat(paths[name])
         return dataclasses.replace(self, **paths)
 
     @property
@@ -300,8 +292,7 @@ class DecodeJob:
 
     def translations(self, path: str | os.PathLike) -> Iterator[str]:
         """Yields the best translation of each sentence in a file that this job has written."""
-        of_examples = not self.request.decode_from_file
-        return best_translations(path, self.settings, of_examples=of_examples)
+        return best_translations(path, self.settings, of_examples=not self.request.decode_from_file)
 
 
 def output_name(base: str, config: RunConfig, settings: DecodeHParams) -> str:
@@ -339,7 +330,7 @@ def best_translations(
 
 
 def count_and_digest(path: str | os.PathLike, most: int = -1) -> tuple[int, str]:
-    """Returns how many lines a file has, and their SHA-256; reads it once while it stays as it is.
+    """Returns how many lines a file has, and their SHA-256.
 
     Args:
         path: UTF-8 text, plain or `.gz`.
@@ -348,13 +339,6 @@ def count_and_digest(path: str | os.PathLike, most: int = -1) -> tuple[int, str]
     Raises:
         UserError: if there is no line, or one is not UTF-8.
     """
-    status = os.stat(path)
-    unchanged = status.st_ino, status.st_size, status.st_mtime_ns
-    return _count_and_digest(os.fspath(path), most, unchanged)
-
-
-@functools.lru_cache(maxsize=8)
-def _count_and_digest(path: str, most: int, unchanged: tuple[int, ...]) -> tuple[int, str]:
     digest, count = hashlib.sha256(), 0
     for line in islice(raw.lines(path), most if most >= 0 else None):
         digest.update(line.encode() + b"\n")
@@ -483,14 +467,12 @@ def translate_file(
         if done:
             report(f"Going on behind line {done:,} of {total:,}")
         lines = islice(raw.lines(source), done, total)
-        begun: Iterable[str] = repeat("", total - done)
+        begun: Iterable[str | None] = repeat(None, total - done)
         if prefixes is not None:
             begun = islice(raw.lines(prefixes), done, total)
         with progress.report("", total, "sentences", done=done, say=report) as advance:
-            windows = translator.translate_windows(
-                zip(lines, begun, strict=True), advance, done, prefixes is not None
-            )
-            for window, results in windows:
+            pairs = zip(lines, begun, strict=True)
+            for window, results in translator.translate_windows(pairs, advance, done):
                 text = "".join(translator.format(beams) + "\n" for beams in results)
                 details = "".join(map(_as_json, window, results))
                 append([details if as_json else text] + [details] * (json_file is not None))
@@ -541,5 +523,6 @@ def translate_examples(
 
 
 def _as_json(line: str, hypotheses: "list[Hypothesis]") -> str:
-    real = [h.as_dict() for h in hypotheses if h.score > FILLER]
-    return json.dumps({"source": line, "hypotheses": real}, ensure_ascii=False) + "\n"
+    real = (h._asdict().items() for h in hypotheses if h.score > FILLER)
+    asked_for = [{name: value for name, value in h if value is not None} for h in real]
+    return json.dumps({"source": line, "hypotheses": asked_for}, ensure_ascii=False) + "\n"

@@ -51,23 +51,10 @@ class Sample:
         """Returns the BLEU in percent of what an engine writes."""
         return self._bleu.score(self.written(engine, settings))
 
-    def written(
-        self, engine: Engine, settings: DecodeHParams, encoders: dict[str, Any] | None = None
-    ) -> list[str]:
-        """Returns what an engine writes of each sentence, one line.
-
-        Args:
-            engine: what decodes.
-            settings: how.
-            encoders: of the engine's model, where its vocabulary is another; None: the data's.
-        """
-        own = encoders or self.encoders
-        translator = Translator(engine, own, settings, warn=lambda text: None)
-        sources = self.sources
-        if encoders:
-            decode = self.encoders["inputs"].decode
-            sources = [translator.encode(decode([i for i in s if i != EOS_ID])) for s in sources]
-        written = translator.translate_ids([translator.cut(ids, "") for ids in sources])
+    def written(self, engine: Engine, settings: DecodeHParams) -> list[str]:
+        """Returns what an engine writes of each sentence, one line."""
+        translator = Translator(engine, self.encoders, settings, warn=lambda text: None)
+        written = translator.translate_ids([translator.cut(ids, "") for ids in self.sources])
         return [one_line(best.text) for best, *_ in written]
 
 

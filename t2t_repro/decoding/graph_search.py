@@ -5,22 +5,12 @@ import tensorflow as tf
 
 from t2t_repro.decoding import beam_search
 from t2t_repro.decoding.beam_search import CHUNK, Beams, Rules
-from t2t_repro.decoding.program import Program
-from t2t_repro.decoding.steering import Facts, Sentences, SteeredModel
+from t2t_repro.decoding.steering import Facts, SearchProgram, Sentences, SteeredModel
 from t2t_repro.models.copies import DEFAULT_DEVICE
 
 
-class GraphSearch(Program):
-    """`search` under some rules; several threads may run it.
-
-    Args:
-        steered: the model.
-        rules: see `Rules`.
-    """
-
-    def __init__(self, steered: SteeredModel, rules: Rules):
-        super().__init__(steered.model)
-        self.steered, self.rules = steered, rules
+class GraphSearch(SearchProgram):
+    """`search` under some rules; several threads may run it."""
 
     def search(
         self, sentences: Sentences, alpha: float, device: str = DEFAULT_DEVICE
@@ -67,7 +57,7 @@ def search(
     """
     facts = facts or {}
     batch, beam_size = tf.shape(inputs)[0], rules.beam_size
-    most = tf.maximum(tf.reduce_max(tf.concat([limits, [1]], 0)), 1)
+    most = tf.reduce_max(tf.concat([limits, [1]], 0))
     memory, state = steered.start(inputs, facts, limits, batch, beam_size)
     layout = steered.model.layout()
 

@@ -129,8 +129,7 @@ class DecodeHParams:
 
     def changed(self) -> list[str]:
         """Returns the names of those that are not at their defaults."""
-        own = dataclasses.fields(self)
-        return [field.name for field in own if getattr(self, field.name) != field.default]
+        return [f.name for f in dataclasses.fields(self) if getattr(self, f.name) != f.default]
 
     @property
     def forces_length(self) -> bool:

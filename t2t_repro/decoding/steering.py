@@ -21,7 +21,8 @@ import keras
 import numpy as np
 from keras import ops
 
-from t2t_repro.decoding.beam_search import INF, StepFn
+from t2t_repro.decoding.beam_search import INF, Rules, StepFn
+from t2t_repro.decoding.program import Program
 from t2t_repro.decoding.settings import Sampling
 from t2t_repro.layers.kernels import gather_beams
 from t2t_repro.text.encoders import EOS_ID
@@ -181,6 +182,19 @@ class SteeredModel:
         if self.sampling is not None:
             step_fn = sampled(step_fn, facts["draws"], self.sampling)
         return step_fn
+
+
+class SearchProgram(Program):
+    """What is compiled of a search.
+
+    Args:
+        steered: the model.
+        rules: see `Rules`.
+    """
+
+    def __init__(self, steered: SteeredModel, rules: Rules):
+        super().__init__(steered.model)
+        self.steered, self.rules = steered, rules
 
 
 def normalized(step_fn: StepFn) -> StepFn:

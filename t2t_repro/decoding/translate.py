@@ -42,10 +42,6 @@ class Hypothesis(NamedTuple):
     token_scores: list[float] | None = None  # log-probabilities of the ids, then of the end
     alignment: str | None = None  # as decoding/pairs.py says
 
-    def as_dict(self) -> dict[str, Any]:
-        """Returns the fields, less those that were not asked for."""
-        return {name: value for name, value in self._asdict().items() if value is not None}
-
 
 class Translator:
     """An engine, its encoders and how to decode.
@@ -79,7 +75,9 @@ class Translator:
         self.engine, self.encoders, self.reader = engine, encoders, reader
         self.settings = settings or DecodeHParams()
         self.t2t_exact, self.warn = t2t_exact, warn
-        self.longest = self._longest_input()
+        asked, most = self.settings.max_input_size, engine.learned_positions
+        limit = asked if asked > 0 else (None if t2t_exact else LONGEST_INPUT)
+        self.longest = limit if most is None else min(limit or most, most)
         if beyond := [name for name in self.settings.changed() if name in engine.cannot]:
             raise UserError(
                 "Expected decode hparams that the engine and the model can follow. Received: "
@@ -94,12 +92,6 @@ class Translator:
             constraint=constraint,
             sampling=self.settings.sampling,
         )
-
-    def _longest_input(self) -> int | None:
-        asked = self.settings.max_input_size
-        limit = asked if asked > 0 else (None if self.t2t_exact else LONGEST_INPUT)
-        most = self.engine.learned_positions
-        return limit if most is None else min(limit or most, most)
 
     def encode(self, line: str, where: str = "The input") -> list[int]:
         """Returns the ids of a line, its end included; cut where it is too long."""
@@ -137,35 +129,32 @@ class Translator:
             prefixes: what each translation begins with, whole words; tensor2tensor's
                 partial_targets. The translation holds it.
         """
-        begun = prefixes is not None
-        pairs = zip(lines, repeat("") if prefixes is None else prefixes, strict=begun)
-        for _, results in self.translate_windows(pairs, begun=begun):
+        begun = repeat(None) if prefixes is None else prefixes
+        pairs = zip(lines, begun, strict=prefixes is not None)
+        for _, results in self.translate_windows(pairs):
             yield from results
 
     def translate_windows(
         self,
-        pairs: Iterable[tuple[str, str]],
+        pairs: Iterable[tuple[str, str | None]],
         progress: Advance = ignore,
         before: int = 0,
-        begun: bool = False,
     ) -> Iterator[tuple[list[str], list[list[Hypothesis]]]]:
         """Yields lines and their hypotheses, as `translate_lines`, a window at a time.
 
         Args:
-            pairs: the sentences, and what the translation of each begins with.
+            pairs: the sentences, and what the translation of each begins with; None, in all: open.
             progress: is told how many sentences each finished batch had.
             before: how many lines come before the first, for the numbers in messages.
-            begun: whether translations begin so.
         """
         numbered = ((f"Line {n}", *pair) for n, pair in enumerate(pairs, start=before + 1))
         while window := list(islice(numbered, None if self.t2t_exact else WINDOW)):
             sentences = [self.encode(line, where) for where, line, _ in window]
-            prefixes = None
-            if begun:
-                prefixes = [self.ids_of("targets", prefix, where) for where, _, prefix in window]
+            begun = [(prefix, where) for where, _, prefix in window if prefix is not None]
+            prefixes = [self.ids_of("targets", *each) for each in begun]
             texts = [line for _, line, _ in window]
             words = [len(line.split()) for line in texts] if self.t2t_exact else None
-            yield texts, self.translate_ids(sentences, progress, words, prefixes)
+            yield texts, self.translate_ids(sentences, progress, words, prefixes or None)
 
     def translate_ids(
         self,
@@ -317,10 +306,9 @@ class Translator:
 
 
 def interact(
-    translator: Translator, read: Callable[[str], str] | None = None, write: Report = print
+    translator: Translator, read: Callable[[str], str] = input, write: Report = print
 ) -> None:
     """Translates what is typed, until `q` or the end of input."""
-    read = read or input
     write("Type a sentence; q ends.")
     with contextlib.suppress(EOFError):
         while (line := read("> ").strip()) != "q":

@@ -160,7 +160,7 @@ def tune(
     say: Callable[[str], None] = print,
     searches: int = 1,
 ) -> TunedDecoding:
-    """Chooses weights and search by a run's dev split, and writes them as a run directory.
+    """Chooses weights and search by a run's dev split, and writes them where `check` lets it.
 
     Args:
         run: the run, a `runs.TrainedRun`; its `best` is looked at too.
@@ -172,9 +172,8 @@ def tune(
         searches: as `decode.ModelEngine` takes it.
 
     Raises:
-        UserError: as `check`; if a checkpoint is damaged, or there is no dev split.
+        UserError: if a checkpoint is damaged, or there is no dev split.
     """
-    check(run, out)
     out.path.mkdir(parents=True, exist_ok=True)
     with files.locked(out.path, say):
         shutil.rmtree(out.path / _WORK, ignore_errors=True)  # that of a call that was killed

@@ -358,13 +358,16 @@ class Attention(Layer):
                     f"of num_heads. Received: {width} channels, {self.num_heads} heads."
                 )
 
-    def add_output_kernel(self, depth: int):
-        """Adds the (value_channels, D) kernel that joins the heads."""
-        return self.add_weight(
+    def build_output(self, depth: int):
+        """Makes the (value_channels, D) kernel that joins the heads, and the score's variables."""
+        self.output_transform = self.add_weight(
             name="output_transform",
             shape=(self.value_width, depth),
             initializer=cloned(self.kernel_initializer),
         )
+        size = self.key_width // self.num_heads
+        build_all((self.score,), (None, self.num_heads, None, size))
+        build_all((self.drop,), (None, self.num_heads, None, None))
 
     def project(self, x, kernel, training=False):
         """(B, T, D) x (D, C) -> (B, T, C)."""
@@ -381,12 +384,6 @@ class Attention(Layer):
         length, channels = ops.shape(x)[1], x.shape[-1]
         x = ops.reshape(x, (-1, length, self.num_heads, channels // self.num_heads))
         return ops.transpose(x, (0, 2, 1, 3))
-
-    def build_score(self):
-        """Makes the score's variables, and says of which shape the weights are."""
-        size = self.key_width // self.num_heads
-        build_all((self.score,), (None, self.num_heads, None, size))
-        build_all((self.drop,), (None, self.num_heads, None, None))
 
     def softmax(self, logits, mask):
         """Returns float32 weights (B, N, T, S); `mask` is True where the query may look."""
@@ -474,8 +471,7 @@ class SelfAttention(Attention):
         self.set_widths(depth)
         sizes = (self.key_width, self.key_width, self.value_width)
         self.query_key_value = self.fused_kernel("query_key_value", [depth], sizes)
-        self.output_transform = self.add_output_kernel(depth)
-        self.build_score()
+        self.build_output(depth)
 
     def heads(self, x, training=False):
         """Returns queries, keys and values (B, N, T, H) of x (B, T, D)."""
@@ -574,8 +570,7 @@ class CrossAttention(Attention):
         rows = memory_shape[-1] if memory_shape else depth
         sizes = (self.key_width, self.value_width)
         self.key_value = self.fused_kernel("key_value", [rows], sizes)
-        self.output_transform = self.add_output_kernel(depth)
-        self.build_score()
+        self.build_output(depth)
 
     def memory_heads(self, memory, training=False) -> dict:
         """Returns the keys (B, N, S, H) and values (B, N, S, H') of memory (B, S, D)."""
@@ -731,8 +726,7 @@ class LocalSelfAttention(SelfAttention):
 
         def near(x):
             """(B, N, S, H) -> (B * blocks, N, (before + 1) * size, H), what each block sees."""
-            first = ops.arange(blocks, dtype="int32")[:, None]
-            own = first + ops.arange(before + 1, dtype="int32")
+            own = ops.arange(blocks, dtype="int32")[:, None] + ops.arange(before + 1, dtype="int32")
             x = ops.take(in_blocks(x, before), own, axis=2)
             shape = ops.shape(x)
             return as_rows(ops.reshape(x, (*shape[:3], (before + 1) * size, shape[5])))

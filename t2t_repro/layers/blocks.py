@@ -75,17 +75,6 @@ class Block(Layer):
         )
         return self.sublayer(layer, "ffn")
 
-    def encoder(self, depth: int) -> EncoderSublayers:
-        """Returns a layer of the encoder, of vectors of this size."""
-        own = self.attention(SelfAttention, depth, "self_attention")
-        return EncoderSublayers(own, self.ffn(), name="layer", dtype=self.dtype_policy)
-
-    def decoder(self, depth: int) -> DecoderSublayers:
-        """Returns a layer of the decoder, of vectors of this size."""
-        own = self.attention(SelfAttention, depth, "self_attention")
-        cross = self.attention(CrossAttention, depth, "encdec_attention")
-        return DecoderSublayers(own, cross, self.ffn(), name="layer", dtype=self.dtype_policy)
-
 
 class EncoderLayer(Block):
     """One layer of the encoder: self-attention, then feed-forward (paper, section 3.1).
@@ -120,7 +109,8 @@ class EncoderLayer(Block):
     """
 
     def build(self, input_shape):
-        self.layer = self.encoder(input_shape[-1])
+        own = self.attention(SelfAttention, input_shape[-1], "self_attention")
+        self.layer = EncoderSublayers(own, self.ffn(), name="layer", dtype=self.dtype_policy)
         self.layer.build(input_shape)
 
     def call(
@@ -177,7 +167,10 @@ class DecoderLayer(Block):
     """
 
     def build(self, x_shape, memory_shape=None):
-        self.layer = self.decoder(x_shape[-1])
+        own = self.attention(SelfAttention, x_shape[-1], "self_attention")
+        cross = self.attention(CrossAttention, x_shape[-1], "encdec_attention")
+        policy = self.dtype_policy
+        self.layer = DecoderSublayers(own, cross, self.ffn(), name="layer", dtype=policy)
         self.layer.build(x_shape, memory_shape)
 
     def call(

@@ -50,8 +50,7 @@ class DilatedConvolution(Layer):
         length, far = ops.shape(x)[1], (self.width - 1) * self.dilation
         before = far if self.causal else far // 2
         x = ops.pad(x, [(0, 0), (before, far - before), (0, 0)])
-        starts = range(0, far + 1, self.dilation)
-        seen = (x[:, start : start + length] for start in starts)
+        seen = (x[:, start : start + length] for start in range(0, far + 1, self.dilation))
         return sum(ops.matmul(part, self.kernel[i]) for i, part in enumerate(seen))
 
 

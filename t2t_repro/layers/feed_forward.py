@@ -70,7 +70,6 @@ class FeedForward(Layer):
             units,
             activation,
             kernel_initializer=initializer,
-            trainable=self.trainable,
             dtype=self.dtype_policy,
             name=name,
         )

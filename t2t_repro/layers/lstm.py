@@ -43,7 +43,7 @@ class LSTM(Layer):
     def compute_output_shape(self, input_shape):
         return (*input_shape[:-1], self.units)
 
-    def initial_state(self, batch, beams=1) -> State:
+    def initial_state(self, batch, beams) -> State:
         """Returns the state of one who has read nothing."""
         zeros = ops.zeros((batch, beams, self.units), dtype=self.compute_dtype)
         return {"c": zeros, "h": zeros}
@@ -61,15 +61,14 @@ class LSTM(Layer):
         c = state["c"] * ops.sigmoid(f + 1.0) + ops.sigmoid(i) * ops.tanh(j)
         return {"c": c, "h": ops.sigmoid(o) * ops.tanh(c)}
 
-    def call(self, x, real, state: State | None = None):
+    def call(self, x, real, state: State):
         """Reads (B, T, D); returns (outputs (B, T, H), 0 behind the end; the last state).
 
         Args:
             x: (B, T, D).
             real: bool (B, T), True up to the end.
-            state: to begin with; None: that of one who has read nothing.
+            state: to begin with.
         """
-        state = self.initial_state(ops.shape(x)[0]) if state is None else state
         states, last = run(self.step, state, self.of_inputs(x), real)
         return states["h"], last
 
@@ -102,8 +101,9 @@ class LSTMStack(Layer):
     def call(self, x, real, states: Sequence[State] | None = None, training=False):
         """Reads (B, T, D); returns (outputs of the last, the last states of all): see `LSTM`."""
         last = []
-        for i, (layer, drop) in enumerate(zip(self.layers, self.drops, strict=True)):
-            x, state = layer(drop(x, training=training), real, states and states[i])
+        states = states or self.initial_states(ops.shape(x)[0], 1)
+        for layer, drop, state in zip(self.layers, self.drops, states, strict=True):
+            x, state = layer(drop(x, training=training), real, state)
             last.append(state)
         return x, last
 

@@ -62,9 +62,8 @@ class L2Norm(Norm):
 
     def normalized(self, x):
         centred = x - ops.mean(x, axis=-1, keepdims=True)
-        return centred * ops.rsqrt(
-            ops.sum(ops.square(centred), axis=-1, keepdims=True) + self.epsilon
-        )
+        square = ops.sum(ops.square(centred), axis=-1, keepdims=True)
+        return centred * ops.rsqrt(square + self.epsilon)
 
 
 class GroupNorm(Norm):
@@ -96,9 +95,8 @@ class BatchNorm(Norm):
         self.moving_variance = self.add_weight(name="moving_variance", initializer="ones", **still)
 
     def normalized(self, x):
-        mean, variance = (
-            ops.cast(each, "float32") for each in (self.moving_mean, self.moving_variance)
-        )
+        statistics = self.moving_mean, self.moving_variance
+        mean, variance = (ops.cast(each, "float32") for each in statistics)
         return (x - mean) * ops.rsqrt(variance + self.epsilon)
 
 

@@ -1,18 +1,11 @@
-import importlib.util
 import itertools
-import pathlib
 
 import numpy as np
 import pytest
 from keras import ops
 
 from t2t_repro.decoding import beam_search as search
-
-_spec = importlib.util.spec_from_file_location(
-    "naive", pathlib.Path(__file__).with_name("naive.py")
-)
-naive = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(naive)
+from tests.decoding import naive
 
 
 class Automaton:
@@ -49,19 +42,13 @@ class Automaton:
         return logits, {"nested": {"hidden": hidden}}
 
 
-def whole_search(step, beams, limits, alpha, rules):
-    """A search in one stretch. `limits` (B,) and `alpha` as `advance` takes them."""
-    beams, _ = search.advance(step, beams, limits, alpha, rules)
-    return search.result(beams, rules)
-
-
 def run(automaton, batch, beam_size, limit, alpha, length=None, **options):
     """One limit for all, who stop together, or one for each, who stop alone within `length`."""
     rules = search.Rules(beam_size, per_sentence=length is not None, **options)
     limits = ops.broadcast_to(ops.convert_to_tensor(limit, dtype="int32"), (batch,))
     beams = search.begin(automaton.initial_state(beam_size), batch, beam_size, length or limit)
-    ids, scores = whole_search(automaton.step, beams, limits, alpha, rules)
-    return np.asarray(ids), np.asarray(scores)
+    beams, _ = search.advance(automaton.step, beams, limits, alpha, rules)
+    return tuple(np.asarray(x) for x in search.result(beams, rules))
 
 
 def assert_same(ids, scores, expected):
@@ -138,10 +125,10 @@ def test_ties_fall_to_the_lower_token_and_the_earlier_beam():
     def step(ids, parents, step, state):
         return ops.zeros((*ops.shape(ids), 23)), state
 
-    beams = search.begin({}, 2, 3, 2)
-    ids, _ = whole_search(step, beams, ops.full((2,), 2, dtype="int32"), 0.6, search.Rules(3))
+    beams, limits, rules = search.begin({}, 2, 3, 2), np.array([2, 2], "int32"), search.Rules(3)
+    beams, _ = search.advance(step, beams, limits, 0.6, rules)
     # Of tokens 0 to 5, token 1 ends; 0, 2 and 3 live on, and beam 0 comes first again.
-    assert np.asarray(ids)[:, 0].tolist() == [[1, 0]] * 2
+    assert np.asarray(search.result(beams, rules)[0])[:, 0].tolist() == [[1, 0]] * 2
 
 
 @pytest.mark.parametrize("eos_bias", [-2.0, 3.0])

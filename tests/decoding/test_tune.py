@@ -191,10 +191,9 @@ def test_the_usual_search_is_taken_unless_another_is_better_by_more_than_chance(
 def test_a_run_is_not_tuned_into_itself_or_another_and_writes_text(made, tmp_path):
     other = RunDirectory(tmp_path / "other")
     other.begin(dataclasses.replace(made.config, random_seed=7), ["t2t-trainer"], [])
-    for out in (made, other):
-        with pytest.raises(UserError):
-            tune.tune(made, out, FEW)
     trees = copy.copy(made)
     trees.problem = registry.get_problem("algorithmic_reverse_binary40")
-    with pytest.raises(UserError):
-        tune.check(trees, RunDirectory(tmp_path / "new"))
+    new = RunDirectory(tmp_path / "new")
+    for run, out in ((made, made), (made, other), (trees, new)):
+        with pytest.raises(UserError):
+            tune.check(run, out)

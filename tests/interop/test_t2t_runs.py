@@ -13,15 +13,15 @@ from t2t_repro.interop import t2t_files, t2t_runs, t2t_shapes
 from t2t_repro.interop.t2t_checkpoint import Checkpoint
 from t2t_repro.run_directory import RunDirectory
 from t2t_repro.runs import trained_run
-from tests.conftest import T2TRun
-from tests.models.test_opponents import CASES, Case
+from tests.conftest import GoldenCase, T2TRun
+from tests.models.test_opponents import CASES
 
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden"
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_the_variables_say_which_model_they_are_of(name):
-    case = Case(name)
+    case = GoldenCase(name, "opponents")
     shapes = {variable: value.shape for variable, value in case.group("var").items()}
     t2t_shapes.check_names(shapes, "a")
     values = dataclasses.asdict(case.hparams)
@@ -49,7 +49,7 @@ def test_their_sets_are_read_as_tensor2tensor_wrote_them(name, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_there_and_back(name, tmp_path, monkeypatch):
-    case = Case(name)
+    case = GoldenCase(name, "opponents")
     theirs = T2TRun(tmp_path / "t2t", case)
     folder = theirs.write(7)
     model = str(case["model"])

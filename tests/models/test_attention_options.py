@@ -35,18 +35,7 @@ def decoded(model, sentences):
     return np.stack(found, axis=1)
 
 
-SCORES = ("dot_product", "multiplicative", "additive")
-
-
-@pytest.mark.parametrize("score", SCORES)
-def test_steps_equal_the_whole_under_each_score(score):
-    model, sentences = tiny(attention_score=score), batch()
-    logits = np.asarray(model(sentences))
-    np.testing.assert_allclose(decoded(model, sentences), logits, atol=2e-5)
-    assert np.abs(logits - np.asarray(tiny()(sentences))).max() > 1e-3
-
-
-CHUNKS = {"attention_chunk_size": 3}
+CHUNKS, LOCAL = {"attention_chunk_size": 3}, ("local_mask_right", "local_unmasked")
 PACKED = {
     "inputs": [[2, 3, 1, 5, 6, 7, 1, 0], [4, 1, 0, 0, 0, 0, 0, 0]],
     "inputs_segmentation": [[1, 1, 1, 2, 2, 2, 2, 0], [1, 1, 0, 0, 0, 0, 0, 0]],
@@ -104,21 +93,27 @@ def test_one_graph_serves_all_lengths(changes):
         assert graph(nothing).shape == model(nothing).shape == (sentences, 0, 17)
 
 
-def test_steps_equal_the_whole_in_chunks():
-    model, sentences = tiny(**CHUNKS, num_hidden_layers=1), batch()
-    np.testing.assert_allclose(decoded(model, sentences), model(sentences), atol=2e-5)
-    with pytest.raises(UserError, match="attention_chunk_size"):
-        model.attention_weights(sentences)
-
-
-@pytest.mark.parametrize("kind", ["local_mask_right", "local_unmasked"])
-def test_steps_equal_the_whole_under_restricted_attention(kind):
-    model = tiny(self_attention_type=kind, attention_block_length=2)
-    sentences = batch()
+@pytest.mark.parametrize(
+    "changes",
+    [
+        *({"attention_score": score} for score in ("dot_product", "multiplicative", "additive")),
+        *({"self_attention_type": kind, "attention_block_length": 2} for kind in LOCAL),
+        CHUNKS,
+    ],
+    ids=lambda changes: "-".join(map(str, changes.values())),
+)
+def test_steps_equal_the_whole(changes):
+    model, sentences = tiny(**changes), batch()
     logits = np.asarray(model(sentences))
     np.testing.assert_allclose(decoded(model, sentences), logits, atol=2e-5)
-    assert np.abs(logits - np.asarray(tiny()(sentences))).max() > 1e-3
-    found = model.attention_weights(sentences)
-    assert list(found) == [f"decoder/layer_{i}/encdec_attention" for i in range(2)]
+    other = np.abs(logits - np.asarray(tiny()(sentences))).max()
+    assert other < 1e-5 if changes == CHUNKS else other > 1e-3
     alone = {"inputs": sentences["inputs"][1:, :3], "targets": sentences["targets"][1:, :5]}
     np.testing.assert_allclose(np.asarray(model(alone))[0], logits[1, :5], atol=1e-5)
+
+
+def test_attention_that_is_not_whole_shows_no_weights():
+    local = tiny(self_attention_type=LOCAL[0], attention_block_length=2, num_hidden_layers=1)
+    assert list(local.attention_weights(batch())) == ["decoder/layer_0/encdec_attention"]
+    with pytest.raises(UserError, match="attention_chunk_size"):
+        tiny(**CHUNKS, num_hidden_layers=1).attention_weights(batch())

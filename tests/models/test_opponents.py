@@ -1,8 +1,6 @@
 """The models that the paper's claim is against, against what tensor2tensor computed of each."""
 
-import dataclasses
 import json
-import pathlib
 
 import numpy as np
 import pytest
@@ -16,39 +14,10 @@ from t2t_repro.interop import tensor2tensor
 from t2t_repro.models import parameters
 from t2t_repro.text.encoders import TextEncoder
 from t2t_repro.training import distribution, learning_rate, losses, optimizers
+from tests.conftest import GOLDEN, GOLDEN_VOCAB_SIZE, GoldenCase
 
-FOLDER = pathlib.Path(__file__).parents[1] / "golden" / "opponents"
-CASES = sorted(path.stem for path in FOLDER.glob("*.npz"))
+CASES = sorted(path.stem for path in (GOLDEN / "opponents").glob("*.npz"))
 QUICK = {"bahdanau", "bytenet"}
-FIELDS = {field.name for field in dataclasses.fields(HParams)}
-SIZE = 37
-
-
-class Case:
-    """One of tests/golden/opponents, and our model with its weights."""
-
-    def __init__(self, name: str):
-        with np.load(FOLDER / f"{name}.npz") as arrays:
-            self.arrays = dict(arrays)
-        values = json.loads(str(self["hparams"]))
-        kept = {name: value for name, value in values.items() if name in FIELDS}
-        self.hparams = HParams(**kept, model=str(self["model"]))
-        self.batch = {"inputs": self["inputs"], "targets": self["targets"]}
-
-    def __getitem__(self, name: str) -> np.ndarray:
-        return self.arrays[name]
-
-    def group(self, prefix: str) -> dict[str, np.ndarray]:
-        start = f"{prefix}:"
-        return {k.removeprefix(start): v for k, v in self.arrays.items() if k.startswith(start)}
-
-    def model(self, weights: str = "var", **changes):
-        hparams = dataclasses.replace(self.hparams, **changes)
-        model = registry.get_model(hparams.model).from_hparams(
-            hparams, inputs_vocab_size=SIZE, targets_vocab_size=SIZE
-        )
-        tensor2tensor.load_variables(model, self.group(weights))
-        return model
 
 
 @pytest.fixture(
@@ -58,12 +27,12 @@ class Case:
     ],
 )
 def case(request):
-    return Case(request.param)
+    return GoldenCase(request.param, "opponents")
 
 
 def test_outputs_logits_and_losses(case):
     model = case.model()
-    assert parameters.count(model.hparams, SIZE).total == model.count_params()
+    assert parameters.count(model.hparams, GOLDEN_VOCAB_SIZE).total == model.count_params()
     outputs = model(case.batch, logits=False)
     length = outputs.shape[1]  # T2T gives what ByteNet makes of the positions behind, too
     np.testing.assert_allclose(outputs, case["decoder_output"][:, :length], atol=5e-6)

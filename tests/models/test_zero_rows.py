@@ -7,14 +7,14 @@ import tensorflow as tf
 
 from t2t_repro.data import pipeline
 from t2t_repro.models.tensorflow_step import differentiate
-from tests.conftest import GOLDEN
 from tests.models.test_transformer import BATCH, tiny
 
-RATES = [f"{name}_dropout" for name in ("layer_prepostprocess", "attention", "relu", "symbol")]
 NO_DROPOUT = {"layer_prepostprocess_dropout": 0.0}
 TRANSFORMERS = [
     {},
     {"r_drop_alpha": 2.0},
+    {"pos": "emb", "max_length": 9},
+    {"self_attention_type": "dot_product_relative", "max_relative_position": 2},
     {"layer_preprocess_sequence": "none", "layer_postprocess_sequence": "dan"},
     *({"norm_type": name} for name in ("batch", "noam", "l2", "none")),
 ]
@@ -28,7 +28,9 @@ def gradients(model, batch):
     return float(loss), [np.asarray(tf.convert_to_tensor(v)) for v in values], int(finite)
 
 
-def check(model, batch):
+@pytest.mark.parametrize("changes", TRANSFORMERS, ids=str)
+def test_to_a_transformer(changes):
+    model, batch = tiny(**NO_DROPOUT, **changes), BATCH
     rows, length = (max(ids.shape[axis] for ids in batch.values()) for axis in (0, 1))
     alike = {n: np.pad(ids, ((0, 0), (0, length - ids.shape[1]))) for n, ids in batch.items()}
     padded = pipeline._padder([0], {(rows + 3, length + 2): 1.0})(alike)
@@ -40,16 +42,3 @@ def check(model, batch):
     assert max(np.abs(value).max() for value in expected) > 1e-2
     for value, other in zip(values, expected, strict=True):
         np.testing.assert_allclose(value, other, rtol=1e-4, atol=2e-6)
-
-
-@pytest.mark.parametrize("changes", TRANSFORMERS, ids=str)
-def test_to_a_transformer(changes):
-    model = tiny(**NO_DROPOUT, **changes)
-    check(model, BATCH)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("path", sorted((GOLDEN / "models").glob("*.npz")), ids=lambda p: p.stem)
-def test_to_the_models_of_tensor2tensor(path, golden_case):
-    case = golden_case(path.stem)
-    check(case.model(**dict.fromkeys(RATES, 0.0)), case.batch)
