@@ -163,37 +163,32 @@ def write(
     folder: pathlib.Path, arrays: dict[str, dict[str, np.ndarray]], state: State
 ) -> pathlib.Path:
     """Writes {file: {name: array}} and `state` as `folder/ckpt-STEP`, atomically."""
-
-    def fill(temporary: pathlib.Path) -> None:
+    with _writing(folder, state) as unfinished:
         for name, values in arrays.items():
-            with open(temporary / name, "wb") as file:
+            with open(unfinished / name, "wb") as file:
                 np.savez(file, **values)  # type: ignore[arg-type]
                 _flush(file)
-
-    return _write(folder, state, fill)
+    return folder / f"ckpt-{state.step}"
 
 
 def copy_weights(path: pathlib.Path, folder: pathlib.Path) -> pathlib.Path:
     """Puts a checkpoint's weights into another folder of checkpoints; no copy where links work."""
-
-    def fill(temporary: pathlib.Path) -> None:
+    with _writing(folder, read_state(path)) as unfinished:
         try:
-            os.link(path / WEIGHTS, temporary / WEIGHTS)
+            os.link(path / WEIGHTS, unfinished / WEIGHTS)
         except OSError:
-            shutil.copyfile(path / WEIGHTS, temporary / WEIGHTS)
+            shutil.copyfile(path / WEIGHTS, unfinished / WEIGHTS)
+    return folder / path.name
 
-    return _write(folder, read_state(path), fill)
 
-
-def _write(
-    folder: pathlib.Path, state: State, fill: Callable[[pathlib.Path], None]
-) -> pathlib.Path:
-    """Makes `folder/ckpt-STEP` of the files that `fill` puts into a folder, atomically."""
+@contextlib.contextmanager
+def _writing(folder: pathlib.Path, state: State) -> Iterator[pathlib.Path]:
+    """Yields a folder to fill, which becomes `folder/ckpt-STEP` when the block ends."""
     folder.mkdir(parents=True, exist_ok=True)
     _remove_leftovers(folder)
     final = folder / f"ckpt-{state.step}"
     with scratch_folder(final) as unfinished:
-        fill(unfinished)
+        yield unfinished
         files = {file.name: file.stat().st_size for file in sorted(unfinished.iterdir())}
         with open(unfinished / STATE, "w", encoding="utf-8") as file:
             json.dump(vars(state) | {"files": files}, file, indent=1)
@@ -206,7 +201,6 @@ def _write(
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-    return final
 
 
 def _remove_leftovers(folder: pathlib.Path) -> None:
@@ -574,16 +568,13 @@ def check_free(run: RunDirectory, out: RunDirectory) -> None:
     Raises:
         UserError: naming it.
     """
-    received = ""
-    if out.exists() and not run.is_continued_by(out):
-        received = f"{out.path}, another run"
-    for path in list_checkpoints(out.path):
-        if not received and not read_state(path).averaged:
-            received = f"{out.path}, whose {path.name} was trained"
-    if received:
+    other = out.exists() and not run.is_continued_by(out)
+    trained = [path for path in list_checkpoints(out.path) if not read_state(path).averaged]
+    if other or trained:
+        received = "another run" if other else f"whose {trained[0].name} was trained"
         raise UserError(
             "Expected --output_dir to be a new folder, or one of averages of the run. Received: "
-            f"{received}. Name another."
+            f"{out.path}, {received}. Name another."
         )
 
 

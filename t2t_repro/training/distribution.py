@@ -56,17 +56,13 @@ class Made(NamedTuple):
     finite: bool
     squares: Any
 
-    @classmethod
-    def of(cls, loss: Any, finite: Any, squares: Any) -> "Made":
-        """Waits for the step."""
-        return cls(float(loss), bool(finite), squares)
-
     def fault(self) -> str:
         """Returns in words what is not finite."""
         return "gradients" if math.isfinite(self.loss) else f"loss {self.loss}"
 
 
 TrainStep = Callable[..., Made]  # of a batch, and whether the norms are wanted
+Step = Callable[[dict, bool], tuple[Any, Any, Any]]  # the same as a backend computes it
 
 
 def step_function(
@@ -97,12 +93,13 @@ def step_function(
 
     def run(batch: dict, observed: bool = False) -> Made:
         with naming_the_batch("a step", batch):
-            return step(batch, observed)
+            loss, finite, squares = step(batch, observed)
+            return Made(float(loss), bool(finite), squares)  # waits for the step
 
     return run
 
 
-def _on_one_device(model: GuardedModel) -> TrainStep:
+def _on_one_device(model: GuardedModel) -> Step:
     import tensorflow as tf
 
     from t2t_repro.models import tensorflow_step
@@ -116,14 +113,14 @@ def _on_one_device(model: GuardedModel) -> TrainStep:
         observed = tf.TensorSpec([], tf.bool)
         return for_all_shapes(step, features, model.jit_compile, observed)
 
-    def run(batch: dict, observed: bool) -> Made:
+    def run(batch: dict, observed: bool) -> tuple:
         function = step if model.run_eagerly else compiled(tuple(batch))
-        return Made.of(*function(batch, tf.constant(observed)))
+        return function(batch, tf.constant(observed))
 
     return run
 
 
-def _on_replicas(model: GuardedModel, devices: Devices) -> TrainStep:
+def _on_replicas(model: GuardedModel, devices: Devices) -> Step:
     import tensorflow as tf
 
     from t2t_repro.models import tensorflow_step
@@ -161,18 +158,18 @@ def _on_replicas(model: GuardedModel, devices: Devices) -> TrainStep:
     def compiled(features: tuple[str, ...]) -> Callable:
         return for_all_shapes(gradients_of, features, model.jit_compile)
 
-    def run(batch: dict, observed: bool) -> Made:
+    def run(batch: dict, observed: bool) -> tuple:
         function = gradients_of if model.run_eagerly else compiled(tuple(batch))
         loss, shards, finite = function(batch)
         squares = squares_of(shards) if finite and observed else None
         if finite:
             apply(shards)
-        return Made.of(loss, finite, squares)
+        return loss, finite, squares
 
     return run
 
 
-def _under_jax(model: GuardedModel, devices: Devices, ahead: "CompilePool | None") -> TrainStep:
+def _under_jax(model: GuardedModel, devices: Devices, ahead: "CompilePool | None") -> Step:
     """Compiled once for each shape of a batch; several devices hold the whole state each."""
     import jax
 
@@ -212,7 +209,7 @@ def _under_jax(model: GuardedModel, devices: Devices, ahead: "CompilePool | None
 
         ahead.begin(lower)
 
-    def run(batch: dict, observed: bool) -> Made:
+    def run(batch: dict, observed: bool) -> tuple:
         program = (ahead and ahead.program(batch)) or compiled
         batch = {name: jax.device_put(ids, layout(ids.shape)) for name, ids in batch.items()}
         state, loss, finite, squares = program(state_now(), batch, jax.device_put(observed))
@@ -220,7 +217,7 @@ def _under_jax(model: GuardedModel, devices: Devices, ahead: "CompilePool | None
             for variable, value in zip(group, values, strict=True):
                 variable.assign(value)
         loss, finite = jax.device_get((loss, finite))  # the two at once
-        return Made.of(loss, finite, squares)
+        return loss, finite, squares
 
     return run
 

@@ -1,6 +1,6 @@
 """Evaluation of a model, teacher-forced, with tensor2tensor's metrics; and on which data."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -64,24 +64,19 @@ class Evaluator:
         Raises:
             UserError: if there is no batch, or no memory for one.
         """
-        accumulator = metrics.Accumulator(self._names)
-        for statistics, labels in self.statistics(dataset):
-            accumulator.update(statistics, labels)
-        return accumulator.result()
-
-    def statistics(self, dataset) -> Iterator[tuple[dict, np.ndarray]]:
-        """Yields `metrics.token_statistics` and the labels (B, T) of each batch; as `evaluate`."""
 
         def statistics_of(batch: dict, device: str) -> tuple[dict, np.ndarray]:
             with distribution.naming_the_batch("an evaluation", batch):
                 return self._statistics_of(batch, device), batch["targets"]
 
+        found = metrics.Accumulator(self._names)
         batches, devices = 0, copies.devices_of(self._statistics.model)
-        for found in copies.map_over_devices(statistics_of, dataset.as_numpy_iterator(), devices):
-            yield found
+        for each in copies.map_over_devices(statistics_of, dataset.as_numpy_iterator(), devices):
+            found.update(*each)
             batches += 1
         if not batches:
             raise UserError("Expected at least one batch to evaluate. Received: none.")
+        return found.result()
 
     def loss(self, batch: dict) -> float:
         """Returns the loss of one batch per real target token, as `evaluate`'s."""

@@ -4,6 +4,7 @@ TensorBoard's files are written with its own writer. It loads TensorFlow where t
 that a run under JAX writes none: its metrics.jsonl has the numbers.
 """
 
+import dataclasses
 import math
 import os
 import pathlib
@@ -27,10 +28,11 @@ Samples = Callable[[int, "EventWriter"], None]  # writes samples of what the mod
 _SUBLAYER = re.compile(r"((?:encoder|decoder)/layer_\d+/[^/]+)/")
 
 
+@dataclasses.dataclass(eq=False)
 class TrainingLog:
     """Reports steps and evaluations of one run.
 
-    Args:
+    Attributes:
         run: gets metrics.jsonl; None: nothing is reported, as of a worker that leaves it to the
             chief.
         train_steps: where the run ends.
@@ -40,23 +42,20 @@ class TrainingLog:
         writer: gets the events; None: there are none.
     """
 
-    def __init__(
-        self,
-        run: RunDirectory | None,
-        train_steps: int,
-        every: int,
-        stream: TextIO | None = None,
-        writer: "EventWriter | None" = None,
-    ):
-        self._run, self._train_steps, self._every = run, train_steps, every
-        self._stream, self._writer = stream or sys.stdout, writer
+    run: RunDirectory | None
+    train_steps: int
+    every: int
+    stream: TextIO = dataclasses.field(default_factory=lambda: sys.stdout)
+    writer: "EventWriter | None" = None
+
+    def __post_init__(self):
         self._seconds = self._total_seconds = self._shown = 0.0
         self._tokens = self._total_steps = 0
         self._unfinished_line = False
 
     def is_due(self, step: int) -> bool:
         """Whether a step is reported."""
-        return step % self._every == 0 or step == self._train_steps
+        return step % self.every == 0 or step == self.train_steps
 
     def step(
         self,
@@ -85,15 +84,15 @@ class TrainingLog:
         self._total_steps += 1
         now = time.monotonic()
         report = self.is_due(step)
-        overwrite = self._stream.isatty() and now - self._shown > 0.5
+        overwrite = self.stream.isatty() and now - self._shown > 0.5
         if not report and not overwrite:
             return
         self._shown = now
         rate = float(learning_rate())
         tokens_per_second = self._tokens / self._seconds if self._seconds else 0.0
-        text = f"step {step}/{self._train_steps} | loss {loss:.4f} | learning rate {rate:.3e}"
+        text = f"step {step}/{self.train_steps} | loss {loss:.4f} | learning rate {rate:.3e}"
         if self._seconds:
-            left = (self._train_steps - step) * self._total_seconds / (self._total_steps - 1)
+            left = (self.train_steps - step) * self._total_seconds / (self._total_steps - 1)
             text += f" | {tokens_per_second:,.0f} tokens/s | {duration(left)} left"
         if not report:
             self._write(text, overwrite=True)
@@ -137,7 +136,7 @@ class TrainingLog:
     def recorded(self, step: int, split: str, sample: str) -> dict[str, float]:
         """Returns what `evaluation` has recorded of these before; {} if nothing."""
         wanted = {"kind": "eval", "step": step, "split": split, "sample": sample}
-        for row in reversed(self._run.read_metrics() if self._run else []):
+        for row in reversed(self.run.read_metrics() if self.run else []):
             if {"sample": sample, **row}.items() >= wanted.items():  # runs of old say no sample
                 others = (*wanted, "time", BLEU_SIGNATURE)
                 return {name: float(row[name]) for name in row if name not in others}
@@ -145,10 +144,10 @@ class TrainingLog:
 
     def restart(self, step: int) -> None:
         """Says that the run goes on from a step: what was reported of later ones is void."""
-        if self._run is not None:
-            self._run.cut_metrics(step)
-        if self._writer is not None:
-            self._writer.restart(step)
+        if self.run is not None:
+            self.run.cut_metrics(step)
+        if self.writer is not None:
+            self.writer.restart(step)
 
     def say(self, text: str) -> None:
         """Prints a line of its own."""
@@ -157,14 +156,14 @@ class TrainingLog:
     def close(self) -> None:
         """Ends a line that was to be written over."""
         if self._unfinished_line:
-            print(file=self._stream, flush=True)
+            print(file=self.stream, flush=True)
             self._unfinished_line = False
 
     def _write(self, text: str, overwrite: bool) -> None:
-        if self._run is None:
+        if self.run is None:
             return
         clear = "\r\x1b[K" if self._unfinished_line else ""
-        print(clear + text, end="" if overwrite else "\n", file=self._stream, flush=True)
+        print(clear + text, end="" if overwrite else "\n", file=self.stream, flush=True)
         self._unfinished_line = overwrite
 
     def _record(
@@ -175,14 +174,14 @@ class TrainingLog:
         parts: dict[str, float],
         **labels: str,
     ) -> None:
-        if self._run is None:
+        if self.run is None:
             return
         # JSON has no NaN: what is not finite is written as text.
         finite = {name: v if math.isfinite(v) else str(v) for name, v in values.items()}
         head = {"kind": kind, "step": step, "time": round(time.time(), 3)} | labels
-        self._run.append_metrics(head | finite)
-        if self._writer is not None:
-            self._writer.scalars(kind, step, values | parts)
+        self.run.append_metrics(head | finite)
+        if self.writer is not None:
+            self.writer.scalars(kind, step, values | parts)
 
 
 class EventWriter:

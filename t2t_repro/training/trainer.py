@@ -46,9 +46,6 @@ from t2t_repro.training.log import TrainingLog, make_writer, norms
 from t2t_repro.training.request import Plan, TrainRequest
 from t2t_repro.training.state import DECODED_BLEU, DECODED_OF
 
-# Called with the step, while its checkpoint is being written, and a function that waits until it is
-# whole; returns {metric: value}, and reports them by itself.
-Evaluate = Callable[[int, Callable[[], None]], dict[str, float]]
 Hook = tuple[int, Callable[[int], None]]  # call the second with the step, at multiples of the first
 
 # In the `extra` of a checkpoint's state:
@@ -146,8 +143,6 @@ def train(request: TrainRequest, where: Devices = ONE, plan: str = "") -> dict[s
             request.plan,
             log,
             evaluate=evaluation,
-            split=request.eval_split,
-            sample=evaluation.sample if evaluation else "",
             plain_loss=evaluator.loss if writer else None,
             hooks=hooks,
             encoders=problem.feature_encoders(config.data_dir),
@@ -247,14 +242,15 @@ class Evaluation:
         evaluator: of the same model, with the problem's metrics.
 
     Attributes:
-        sample: in words, which part of the split, and what is decoded.
+        split: the split.
+        sample: in words, which part of it, and what is decoded.
         results: the last ones.
     """
 
     def __init__(
         self, request: TrainRequest, model: keras.Model, log: TrainingLog, evaluator: Evaluator
     ):
-        self._split, self._log, self._evaluator = request.eval_split, log, evaluator
+        self.split, self._log, self._evaluator = request.eval_split, log, evaluator
         where = request.problem, request.eval_split, request.config, request.eval_steps
         self._data = evaluation_data(*where)  # opened once: files made anew change nothing
         self.sample = self._data.part
@@ -269,10 +265,12 @@ class Evaluation:
     ) -> dict[str, float]:
         """Evaluates the model, waits, reports and returns the metrics.
 
+        It may begin while the checkpoint is being written: `wait` waits until that is whole.
+
         What metrics.jsonl has already is not evaluated unless `again`, and never written twice.
         """
         started = time.monotonic()
-        known = self._log.recorded(step, self._split, self.sample)
+        known = self._log.recorded(step, self.split, self.sample)
         self.results = known
         if again or not known:
             self.results = self._evaluator.evaluate(self._data)
@@ -281,7 +279,7 @@ class Evaluation:
         seconds = time.monotonic() - started
         wait()
         self._log.evaluation(
-            *(step, self.results, self._split, seconds),
+            *(step, self.results, self.split, seconds),
             sample=self.sample,
             signature=self._bleu.signature if self._bleu else "",
             record=str(self.results) != str(known),  # as text nan is nan
@@ -300,9 +298,7 @@ class Trainer:
         run: gets checkpoints and metrics.
         plan: how long to train, and when to save and evaluate.
         log: how to report.
-        evaluate: see `Evaluate`; None: nothing is evaluated.
-        split: what `evaluate` evaluates.
-        sample: which part of it, and what is decoded, in words, as in metrics.jsonl.
+        evaluate: what it evaluates at each checkpoint; None: nothing.
         plain_loss: of a batch, without dropout and label smoothing, for reports; None: is not
             reported.
         hooks: called between two steps, while the model has its moving averages.
@@ -317,9 +313,7 @@ class Trainer:
     plan: Plan
     log: TrainingLog
     _: dataclasses.KW_ONLY
-    evaluate: Evaluate | None = None
-    split: str = Split.EVAL
-    sample: str = "all"
+    evaluate: Evaluation | None = None
     plain_loss: Callable[[dict], float] | None = None
     hooks: Sequence[Hook] = ()
     encoders: Mapping[str, Any] = dataclasses.field(default_factory=dict)
@@ -548,7 +542,8 @@ class Trainer:
         step = self._state.step
         if self.evaluate is None or not self._state.extra.get(_EVALUATE):
             return False
-        done = self.log.recorded(step, self.split, self.sample)
+        of = self.evaluate.split, self.evaluate.sample
+        done = self.log.recorded(step, *of)
         try:
             with process.deliver_signals(), checkpoints.averaged(self.model):
                 values = done or self.evaluate(step, self._saver.wait)
@@ -557,7 +552,6 @@ class Trainer:
             raise Interrupted(stop.signum, self._where()) from None
         self._saver.wait()
         best = self.plan.keep_best
-        of = self.split, self.sample
         if best and best.add(self.run, step, values, *of) and not done:
             self.log.say(f"Among the best by {best.metric}: {best.directory(self.run).path}")
         return True
@@ -565,7 +559,9 @@ class Trainer:
     def _reason_to_stop(self) -> str:
         """Returns why the evaluations so far end the run; "": they do not."""
         early = self.plan.early_stopping
-        return early.reason(self.run.read_metrics(), self.sample) if early else ""
+        if early is None or self.evaluate is None:
+            return ""
+        return early.reason(self.run.read_metrics(), self.evaluate.sample)
 
     # --- end
 

@@ -123,7 +123,9 @@ def train():
             log.evaluation(step, {"loss": 1.0}, "dev", 0.1)
             return {"loss": 1.0}
 
-        settings = {"evaluate": evaluate, **settings}
+        evaluate = settings.pop("evaluate", evaluate)
+        evaluate.split, evaluate.sample = "dev", settings.pop("sample", "all")
+        settings["evaluate"] = evaluate
         state = Trainer(model, batches.skip, run, plan, log, **settings).train()
         return state, evaluations, stream.getvalue()
 

@@ -4,9 +4,6 @@ A process of its own makes the devices, since TensorFlow's are fixed once it has
 """
 
 import json
-import os
-import pathlib
-import subprocess
 import sys
 
 import keras
@@ -19,10 +16,9 @@ from t2t_repro.config import HParams
 from t2t_repro.layers.layer import FusedVariable
 from t2t_repro.training import checkpoints, devices, distribution, optimizers
 from t2t_repro.training.devices import ONE
-from tests.training.runs import arrays
+from tests.training.runs import arrays, said_by
 
 STEPS = 20
-TIMEOUT = 600  # seconds; on a machine with nothing else to do it takes some 20
 OFF = "layer_prepostprocess_dropout=0,attention_dropout=0,relu_dropout=0"
 OVERRIDES = f"{OFF},optimizer=multistep_adam,optimizer_multistep_accumulate_steps=3"
 SHAPES = {"kernel": (5, 3), "bias": (4,), "table": (7, 8)}
@@ -166,25 +162,14 @@ def mirrored() -> dict:
     return found | {"compiled": [compiled(where) for where in (ONE, two)]}
 
 
-def found_by(program: str):
-    """Returns what a function of this file does in a process of its own."""
-    own = {"CUDA_VISIBLE_DEVICES": "-1", "PYTHONPATH": str(pathlib.Path(__file__).parents[2])}
-    command = [sys.executable, __file__, program]
-    done = subprocess.run(
-        command, env=os.environ | own, capture_output=True, text=True, timeout=TIMEOUT
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    return json.loads(done.stdout.splitlines()[-1])
-
-
 @pytest.fixture(scope="module")
 def trained():
-    return found_by("mirrored")
+    return json.loads(said_by(__file__, "mirrored").splitlines()[-1])
 
 
 @pytest.fixture(scope="module")
 def moves():
-    return found_by("updated")
+    return json.loads(said_by(__file__, "updated").splitlines()[-1])
 
 
 @pytest.mark.parametrize("case", CASES)

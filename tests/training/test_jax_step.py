@@ -5,12 +5,12 @@ its compilations are slow.
 """
 
 import json
-import os
-import pathlib
-import subprocess
-import sys
 
 import pytest
+
+from t2t_repro.data import packing
+from tests.data.record_files import write_examples
+from tests.training.runs import JAX, said_by
 
 pytestmark = pytest.mark.slow
 
@@ -24,8 +24,9 @@ from t2t_repro import registry
 from t2t_repro.data import pipeline
 from t2t_repro.models import jax_step, parameters
 from t2t_repro.models.transformer import Transformer
+from t2t_repro.problem import Problem
+from t2t_repro.text.encoders import ByteTextEncoder
 from t2t_repro.training import distribution, optimizers
-from tests.training.test_packed import Alone
 
 NO_ARRAYS = ("bitcast", "get-tuple-element")  # operations that make none
 
@@ -74,11 +75,14 @@ for dtype in ("float32", "bfloat16"):
     back = jax.vjp(loss, x.astype(dtype), table.astype(dtype))[1]
     found[dtype]["kept"] = [r.dtype.name for r in jax.tree.leaves(back) if r.size == 12 * 31]
 
-class Plain(Alone):
+class Plain(Problem):
     name = "plain"
 
-class Packed(Alone):
-    packed_length, packed_spacing = 32, 1
+    def feature_encoders(self, data_dir):
+        return dict.fromkeys(("inputs", "targets"), ByteTextEncoder())
+
+class Packed(Plain):
+    name, packed_length, packed_spacing = "packed", 32, 1
 
 compiled = []
 class Counts(logging.Handler):
@@ -122,9 +126,6 @@ print(json.dumps(found))
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory) -> dict:
-    from t2t_repro.data import packing
-    from tests.data.record_files import write_examples
-
     folder = tmp_path_factory.mktemp("gpu")
     samples = [
         {"inputs": [2 + n % 9] * (2 + n % 17) + [1], "targets": [3 + n % 7] * (2 + n % 13) + [1]}
@@ -132,16 +133,7 @@ def found(tmp_path_factory) -> dict:
     ]
     write_examples(folder / "plain-train-00000-of-00001", samples)
     write_examples(folder / "packed-train-00000-of-00001", list(packing.pack(samples, 32, 1)))
-    environment = os.environ | {
-        "KERAS_BACKEND": "jax",
-        "JAX_PLATFORMS": "cpu",
-        "PYTHONPATH": str(pathlib.Path(__file__).parents[2]),
-    }
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, folder], env=environment, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    return json.loads(done.stdout)
+    return json.loads(said_by("-c", PROGRAM, folder, **JAX))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])

@@ -127,14 +127,6 @@ def test_the_highest_rate_of_a_training():
     assert learning_rate.highest(constant, 1) == pytest.approx(0.3)
 
 
-def test_survives_serialization():
-    schedule = learning_rate.schedule(tables_hparams("transformer_base_v1"))
-    config = json.loads(json.dumps(keras.optimizers.schedules.serialize(schedule)))
-    again = keras.optimizers.schedules.deserialize(config)
-    assert again.hparams == schedule.hparams
-    assert float(again(5000)) == float(schedule(5000))
-
-
 def test_the_configuration_says_what_each_factor_and_scheme_reads():
     assert list(config.FACTORS) == list(learning_rate._FACTORS)
     assert list(config.SCHEMES) == list(learning_rate._SCHEMES)

@@ -176,14 +176,6 @@ def test_text_and_pictures(run):
     assert found == {"translations": [(3, [b"| a |"])], "attention": [(3, [b"7", b"5", png])]}
 
 
-def test_the_plain_loss_has_no_label_smoothing(golden_case):
-    golden = golden_case("base_v1")
-    loss = Evaluator(golden.model(), []).loss(golden.batch)
-    assert loss == pytest.approx(golden["loss_sum"] / golden["loss_weight"], rel=1e-5)
-    smoothed = golden["smoothed_loss_sum"] / golden["loss_weight"]
-    assert abs(loss - smoothed) > 0.01
-
-
 def test_weights_are_measured_in_float32(make_model):
     model = make_model()
     model.embedding.embeddings.assign(ops.full((11, 12), 300.0))

@@ -68,14 +68,6 @@ def compiled(request):
     return dataclasses.replace(request, config=config)
 
 
-def test_a_run_keeps_xla_compile(make):
-    request = compiled(make())
-    request.run.begin(request.config, ["t2t-trainer"], [])
-    assert request.run.config.xla_compile
-    with pytest.raises(UserError, match="xla_compile"):
-        request.run.check(make().config)
-
-
 @pytest.mark.slow
 def test_steps_that_xla_compiles_are_the_plain_ones_and_go_on(make):
     settings = (

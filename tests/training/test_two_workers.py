@@ -1,5 +1,6 @@
 """t2t-trainer as two processes of this host (TF_CONFIG): undisturbed, killed and stopped."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -28,29 +29,27 @@ class Launch:
     """t2t-trainer on `workers` processes; the one with index i has the output_dir RUN-i."""
 
     def __init__(self, folder: pathlib.Path, run: str, overrides: str, workers: int, *flags: str):
-        self.folder, self.run = folder, run
+        self.folder, self.run, self.processes = folder, run, []
         hparams = "num_hidden_layers=1,batch_size=256,learning_rate_schedule=constant,"
-        hparams += f"learning_rate_constant=0.01,{overrides}"
-        sockets = [socket.create_server(("localhost", 0)) for _ in range(workers)]
-        self.addresses = [f"localhost:{each.getsockname()[1]}" for each in sockets]
-        for each in sockets:
-            each.close()
-        self.processes = []
+        command = [
+            *(sys.executable, "-m", "t2t_repro.trainer", f"--problem={PROBLEM}"),
+            f"--hparams={hparams}learning_rate_constant=0.01,{overrides}",
+            *("--hparams_set=transformer_test", f"--data_dir={folder / 'data'}"),
+            *(f"--train_steps={STEPS}", f"--local_eval_frequency={OFTEN}"),
+            *("--log_step_count_steps=1", "--eval_steps=2", *flags),
+        ]
+        with contextlib.ExitStack() as free:  # ports that are
+            found = [socket.create_server(("localhost", 0)) for _ in range(workers)]
+            addresses = [f"localhost:{free.enter_context(each).getsockname()[1]}" for each in found]
+        own = os.environ | {"CUDA_VISIBLE_DEVICES": "-1", "PYTHONPATH": str(ROOT)}
         for index in range(workers):
             task = {"type": "worker", "index": index}
-            config = {"cluster": {"worker": self.addresses}, "task": task}
-            own = {"CUDA_VISIBLE_DEVICES": "-1", "PYTHONPATH": str(ROOT)}
-            own["TF_CONFIG"] = json.dumps(config) if workers > 1 else ""
-            command = [
-                *(sys.executable, "-m", "t2t_repro.trainer", f"--problem={PROBLEM}"),
-                *("--hparams_set=transformer_test", f"--hparams={hparams}"),
-                *(f"--data_dir={folder / 'data'}", f"--output_dir={folder / run}-{index}"),
-                *(f"--train_steps={STEPS}", f"--local_eval_frequency={OFTEN}"),
-                *("--log_step_count_steps=1", "--eval_steps=2", *flags),
-            ]
+            config = json.dumps({"cluster": {"worker": addresses}, "task": task})
+            own["TF_CONFIG"] = config if workers > 1 else ""
+            output = f"--output_dir={folder / run}-{index}"
             with open(self.log(index), "w") as log:
                 process = subprocess.Popen(
-                    command, env=os.environ | own, stdout=log, stderr=subprocess.STDOUT
+                    [*command, output], env=own, stdout=log, stderr=subprocess.STDOUT
                 )
             self.processes.append(process)
 
