@@ -176,22 +176,17 @@ def test_half_of_the_pairs_are_turned_round_in_the_first_steps_and_no_other_chan
 BOTH = [(WORDS, DROPPING), (PAIRS, TURNING)]
 
 
-@pytest.mark.parametrize("problem, hparams", BOTH)
-def test_it_goes_on_from_any_step_and_the_seed_decides(data_dir, problem, hparams):
-    whole = batches(problem, data_dir, 40, hparams, seed=3)
-    assert same(whole[20:], batches(problem, data_dir, 20, hparams, seed=3, start=20))
-    assert not same(whole, batches(problem, data_dir, 40, hparams, seed=4))
-
-
-@pytest.mark.parametrize("problem, hparams", BOTH)
-def test_readers_that_share_a_batch_change_it_as_one(data_dir, problem, hparams):
-    together = batches(problem, data_dir, 20, hparams, replicas=2)
-    parts = [
-        batches(problem, data_dir, 20, hparams, num_shards=2, shard_index=index)
-        for index in range(2)
-    ]
-    for step, whole in enumerate(together):
-        assert sorted(pairs_of([whole])) == sorted(pairs_of([part[step] for part in parts]))
+@pytest.mark.parametrize("problem, hparams", [*BOTH, (PAIRS, HPARAMS)])
+def test_training_goes_on_from_any_step_and_readers_share_each_batch(data_dir, problem, hparams):
+    whole = batches(problem, data_dir, 40, hparams, seed=3, replicas=3)
+    how = {"seed": 3, "replicas": 3}
+    assert same(whole[20:], batches(problem, data_dir, 20, hparams, start=20, **how))
+    assert not same(whole, batches(problem, data_dir, 40, hparams, seed=4, replicas=3))
+    how = {"seed": 3, "num_shards": 3}
+    parts = [batches(problem, data_dir, 40, hparams, shard_index=i, **how) for i in range(3)]
+    for batch, *shares in zip(whole, *parts, strict=True):
+        assert sorted(pairs_of([batch])) == sorted(pairs_of(shares))
+        assert len({len(share["inputs"]) for share in shares}) == 1
 
 
 @pytest.mark.parametrize("problem, hparams", BOTH)

@@ -10,7 +10,7 @@ from t2t_repro.data import packing, pipeline
 from t2t_repro.errors import UserError
 from tests.data.conftest import Bytes
 from tests.data.record_files import write_examples
-from tests.data.test_pipeline import batches, same
+from tests.data.test_pipeline import batches
 
 HPARAMS = HParams(batch_size=72, max_length=7, min_length_bucket=4, length_bucket_step=1.5)
 
@@ -89,17 +89,6 @@ def test_lengths_are_those_of_packed_examples(samples, tmp_path):
     assert {batch["inputs"].shape[0] for batch in found if batch["inputs"].shape[1] > 20} == {3}
     told = pipeline.describe(Packed(), "train", HPARAMS, tmp_path, training=True)
     assert (told.examples, told.too_long) == (len(packed), 1)
-
-
-def test_training_goes_on_from_any_step_and_divides(samples, tmp_path):
-    write(tmp_path, samples)
-    of = Packed(), tmp_path, 30, HPARAMS
-    whole = batches(*of, replicas=2)
-    assert same(whole[18:], batches(Packed(), tmp_path, 12, HPARAMS, replicas=2, start=18))
-    parts = [batches(*of, num_shards=2, shard_index=index) for index in range(2)]
-    for step, batch in enumerate(whole):
-        shares = examples([part[step] for part in parts])
-        assert sorted(map(key, shares)) == sorted(map(key, examples([batch])))
 
 
 def test_a_reversed_problem_swaps_segments_and_positions(samples, tmp_path):

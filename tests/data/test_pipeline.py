@@ -86,24 +86,6 @@ def test_under_jax_the_shapes_are_known_ahead_with_their_shares(
         assert found[shape] / 400 == pytest.approx(share, abs=0.02)
 
 
-def test_the_seed_decides_and_training_goes_on_from_any_step(problem, write_split):
-    data_dir = write_split(LENGTHS)
-    first = batches(problem, data_dir, 90, seed=3)
-    assert not same(first, batches(problem, data_dir, 90, seed=4))
-    assert same(first[50:], batches(problem, data_dir, 40, seed=3, start=50))
-
-
-def test_shards_share_each_batch_without_overlap(problem, write_split):
-    data_dir = write_split(LENGTHS)
-    together = batches(problem, data_dir, 50, replicas=3)
-    parts = [batches(problem, data_dir, 50, num_shards=3, shard_index=index) for index in range(3)]
-    alone = hparams_to_batching_scheme(HPARAMS)["batch_sizes"]
-    for step, whole in enumerate(together):
-        shares = [part[step]["inputs"] for part in parts]
-        assert len({len(share) for share in shares}) == 1 and len(shares[0]) in alone
-        assert sorted(rows([whole])) == sorted(rows([part[step] for part in parts]))
-
-
 def test_evaluation_gives_every_example_once_in_t2ts_batches(problem, write_split):
     data_dir = write_split(LENGTHS, split="dev")
     found = batches(problem, data_dir, split="dev", training=False)
@@ -131,16 +113,6 @@ def test_evaluation_knows_its_number_of_batches_and_shares_examples(problem, wri
     pairs = [list(zip(rows(b), rows(b, "targets"), strict=True)) for b in (*parts, list(made))]
     assert [len(each) for each in pairs] == [200, 200, 400]
     assert sorted(pairs[0] + pairs[1]) == sorted(pairs[2])
-    how = {"split": "dev", "training": True}
-    made = pipeline.make_dataset(problem, hparams=HPARAMS, data_dir=data_dir, **how)
-    assert made.num_batches is None
-
-
-def test_evaluation_drops_long_ones_only_when_asked(problem, write_split):
-    data_dir = write_split(LENGTHS, split="dev")
-    hparams = HPARAMS.override("eval_drop_long_sequences=true,min_length=5")
-    found = batches(problem, data_dir, hparams=hparams, split="dev", training=False)
-    assert len(rows(found)) == sum(5 <= max(pair) <= 16 for pair in LENGTHS)
 
 
 def test_reversed_problem_swaps_sides(problem, write_split):
