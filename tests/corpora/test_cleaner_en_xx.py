@@ -39,35 +39,22 @@ LEFT_OUT = [
     ("Ünder the tree.", "Unter dem Baum."),
     ("", "leer"),
 ]
-CUT = [
-    (
-        ("It rains. We stay.", "Es regnet. Wir bleiben."),
-        [("It rains.", "Es regnet."), ("We stay.", "Wir bleiben.")],
-    ),
-    (
-        ("We saw the EU. It grew.", "Wir sahen die EU. Sie wuchs."),
-        [("We saw the EU.", "Wir sahen die EU."), ("It grew.", "Sie wuchs.")],
-    ),
-    (
-        ("It was on May 5. We left.", "Es war am 5. Mai. Wir gingen."),
-        [("It was on May 5.", "Es war am 5. Mai."), ("We left.", "Wir gingen.")],
-    ),
-    (("It rains. NEW YORK - We stay.", "Es regnet. Wir bleiben."), [("It rains.", "Es regnet.")]),
-    (
-        ("One. Two. Three four.", "Eins. Zwei. Drei vier."),
-        [("One.", "Eins."), ("Two.", "Zwei."), ("Three four.", "Drei vier.")],
-    ),
+CUT = [  # at each |
+    ("It rains.|We stay.", "Es regnet.|Wir bleiben."),
+    ("We saw the EU.|It grew.", "Wir sahen die EU.|Sie wuchs."),
+    ("It was on May 5.|We left.", "Es war am 5. Mai.|Wir gingen."),
+    ("One.|Two.|Three four.", "Eins.|Zwei.|Drei vier."),
 ]
 
 
-@pytest.mark.parametrize(
-    ("pair", "sentences"),
-    [*((pair, [pair]) for pair in KEPT), *((pair, []) for pair in LEFT_OUT), *CUT],
-)
-def test_kept_left_out_or_cut_into_sentences(pair, sentences):
-    assert list(clean_en_xx_pairs([pair])) == sentences
+@pytest.mark.parametrize("pair", KEPT + CUT)
+def test_what_is_kept_is_cut_into_sentences(pair):
+    sentences = list(zip(*(side.split("|") for side in pair), strict=True))
+    assert list(clean_en_xx_pairs([tuple(side.replace("|", " ") for side in pair)])) == sentences
 
 
-def test_pairs_keep_their_order():
-    pairs = [KEPT[0], LEFT_OUT[0], CUT[0][0], KEPT[1]]
-    assert list(clean_en_xx_pairs(pairs)) == [KEPT[0], *CUT[0][1], KEPT[1]]
+@pytest.mark.parametrize("pair", LEFT_OUT)
+def test_what_is_left_out(pair):
+    assert list(clean_en_xx_pairs([KEPT[0], pair, KEPT[1]])) == KEPT[:2]
+    part = ("It rains. NEW YORK - We stay.", "Es regnet. Wir bleiben.")
+    assert list(clean_en_xx_pairs([part])) == [("It rains.", "Es regnet.")]

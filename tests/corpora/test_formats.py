@@ -61,20 +61,15 @@ def test_reads_every_form(tmp_path, name, text, sides):
 
 def test_what_separates_columns_is_not_what_stands_within_quotes(tmp_path):
     path = write(tmp_path / "a.csv", '"Yes; no; or; so","Ja;\noder; so"\nNo,Nein\n')
-    assert read(path, Sides(columns=("1", "2"))) == [
-        ("Yes; no; or; so", "Ja; oder; so"),
-        ("No", "Nein"),
-    ]
+    pairs = [("Yes; no; or; so", "Ja; oder; so"), ("No", "Nein")]
+    assert read(path, Sides(columns=("1", "2"))) == pairs
 
 
 def test_reads_two_files_and_keeps_empty_sides(tmp_path):
     source = write(tmp_path / "a.en", " one\u00a0two \n\nthree\rfour\n")
     target = write(tmp_path / "a.de.gz", "eins\nzwei\n\n")
-    assert read(source, target=target) == [
-        ("one\u00a0two", "eins"),
-        ("", "zwei"),
-        ("three four", ""),
-    ]
+    pairs = [("one\u00a0two", "eins"), ("", "zwei"), ("three four", "")]
+    assert read(source, target=target) == pairs
 
 
 @pytest.mark.parametrize(

@@ -75,25 +75,16 @@ def corpus(seed):
 @pytest.mark.parametrize("seed", range(40))
 def test_the_same_as_the_naive_builder(seed, tmp_path):
     dice = random.Random(seed + 1000)
-    if seed % 4 == 3:  # whole lines as tokens, as for encode_without_tokenizing
-        counts = collections.Counter(corpus(seed))
-    else:
-        counts = count_tokens(corpus(seed))
+    # Whole lines as tokens, as for encode_without_tokenizing.
+    counts = (collections.Counter if seed % 4 == 3 else count_tokens)(corpus(seed))
     target = dice.choice([1, 30, 60, 100, 150, 10000])
     low, high = sorted(dice.choices([0, 1, 2, 3, 5, 10, 50, 300], k=2))
     longest = dice.choice([None, None, 2, 3, 5, 12])
     reserved = dice.choice([RESERVED, [*RESERVED, "<sep>", "<a_b>"], []])
     iterations = dice.choice([1, 2, 4, 4])
 
-    encoder = SubwordTextEncoder.build_to_target_size(
-        target,
-        counts,
-        low,
-        high,
-        max_subtoken_length=longest,
-        reserved_tokens=reserved,
-        num_iterations=iterations,
-    )
+    how = longest, reserved, iterations
+    encoder = SubwordTextEncoder.build_to_target_size(target, counts, low, high, *how)
     expected = naive_search(target, counts, low, high, reserved, longest, iterations)
     assert encoder.all_subtoken_strings == tuple(expected)
 

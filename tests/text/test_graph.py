@@ -110,11 +110,8 @@ def test_escapes(spelled):
     assert PLAIN_DECODE([ids]) == [PLAIN.decode(ids)]
 
 
-def test_bytes_that_are_no_text():
+def test_bytes_that_are_no_text_strip_and_one_line():
     assert PLAIN_ENCODE([b"\xff a"]) == [PLAIN.encode("\ufffd a")]
-
-
-def test_strip_and_one_line():
     texts = [*HARD, BLANKS + "a b" + BLANKS]
     stripped = [text.decode() for text in strip(tf.constant(texts)).numpy()]
     assert stripped == [text.strip() for text in texts]

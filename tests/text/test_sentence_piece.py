@@ -25,10 +25,11 @@ MODELS = [
 ]
 
 
-@pytest.fixture(params=MODELS, ids=lambda given: "-".join(map(str, given.values())))
-def encoder(request, tmp_path):
+@pytest.fixture(scope="module", params=MODELS, ids=lambda given: "-".join(map(str, given.values())))
+def encoder(request, tmp_path_factory):
     size = 320 if request.param.get("byte_fallback") else 40
-    return SentencePieceEncoder(train(tmp_path / "own.model", size, **request.param))
+    path = tmp_path_factory.mktemp("pieces") / "own.model"
+    return SentencePieceEncoder(train(path, size, **request.param))
 
 
 def test_pieces_follow_the_reserved_ids(encoder):

@@ -125,10 +125,9 @@ def test_a_third_language_and_the_other_side_s_are_told_from_short_lines():
     of = "Garten Fluss Fenster Lehrer Mutter Brot Wasser Abend Strasse Haus".split()
     english = "The {} is near the {} and the {}, without the {} or the {}"
     german = "Der {} ist nahe bei dem {} und dem {}, ohne den {} oder den {}"
-    train = []
-    for _ in range(400):
-        n = rng.sample(range(10), 5)
-        train.append((english.format(*(nouns[i] for i in n)), german.format(*(of[i] for i in n))))
+    both = list(zip(nouns, of, strict=True))
+    drawn = (zip(*rng.sample(both, 5), strict=True) for _ in range(400))
+    train = [(english.format(*ours), german.format(*theirs)) for ours, theirs in drawn]
     train[33] = train[33][0], "Le train pour la montagne part tous les matins à sept heures."
     train[34] = train[34][0], train[35][0]
     train[36] = "Bread", "Brot"
@@ -177,8 +176,7 @@ def test_names_that_stand_on_both_sides_may_be_of_another_script(source, target,
 
 
 def test_dev_keeps_all_but_errors():
-    dev = [("", DEV[0][1]), (DEV[1][0], DEV[1][0]), *DEV[2:]]
-    report = check(PAIRS, dev)
+    report = check(PAIRS, [("", DEV[0][1]), (DEV[1][0], DEV[1][0]), *DEV[2:]])
     assert list(report.bad_pairs("dev")) == [(1, ["empty"])]
     assert list(report.bad_pairs("train")) == []
 
