@@ -34,10 +34,6 @@ def test_all_names_of_t2t_are_here():
     }  # fmt: skip
 
 
-def number(digits: list[int], base: int) -> int:
-    return int("".join(map(str, reversed(digits))), base)
-
-
 def is_right(name: str, inputs: list[int], targets: list[int]) -> bool:
     if "identity" in name:
         return targets == inputs
@@ -49,9 +45,12 @@ def is_right(name: str, inputs: list[int], targets: list[int]) -> bool:
         return targets == sorted(inputs)
     base = 2 if "binary" in name else 10
     middle = inputs.index(base)
-    first, second = number(inputs[:middle], base), number(inputs[middle + 1 :], base)
-    result = first + second if "addition" in name else first * second
-    return number(targets, base) == result and (targets[-1] != 0 or len(targets) == 1)
+    first, second, result = (
+        int("".join(map(str, reversed(digits))), base)
+        for digits in (inputs[:middle], inputs[middle + 1 :], targets)
+    )
+    wanted = first + second if "addition" in name else first * second
+    return result == wanted and (targets[-1] != 0 or len(targets) == 1)
 
 
 @pytest.mark.parametrize("name", NAMES)

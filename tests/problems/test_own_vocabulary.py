@@ -13,7 +13,6 @@ from t2t_repro.data.job import Job
 from t2t_repro.errors import UserError
 from t2t_repro.models import sharing
 from t2t_repro.run_directory import RunConfig, RunDirectory
-from t2t_repro.text.sentence_piece import SentencePieceEncoder
 from t2t_repro.text.subword import SubwordTextEncoder
 from tests.data.record_files import read_examples
 from tests.text.pieces import train
@@ -87,9 +86,8 @@ def test_a_copy_in_the_data_is_what_every_program_reads(raw, tmp_path, source, t
     assert decoded(tmp_path / "data") == [[line, line[::-1]] for line in LINES]
     encoders = registry.get_problem(NAME).feature_encoders(os.fspath(tmp_path / "data"))
     sizes = {side: encoder.vocab_size for side, encoder in encoders.items()}
-    assert summary["vocab_size"] == sizes and (encoders["inputs"] is encoders["targets"]) == (
-        target is None
-    )
+    assert summary["vocab_size"] == sizes
+    assert (encoders["inputs"] is encoders["targets"]) == (target is None)
     backwards = registry.get_problem(f"{NAME}_rev").feature_encoders(os.fspath(tmp_path / "data"))
     assert backwards["inputs"] is encoders["targets"]
     before = content(tmp_path / "data")
@@ -116,9 +114,7 @@ def test_another_vocabulary_needs_new_files(raw, tmp_path):
 def test_the_flags_make_it(raw, tmp_path):
     make_by_flags(raw, tmp_path / "data", f"--vocab={raw}/one.model,{raw}/two.model")
     summary = json.loads((tmp_path / "data" / f"datagen.{NAME}.json").read_text())
-    assert summary["vocabulary"] is None
-    for side, path in sides(raw, "one.model", "two.model").items():
-        assert summary["vocab_size"][side] == SentencePieceEncoder(path).vocab_size
+    assert summary["vocabulary"] is None and summary["vocab_size"] == {"inputs": 40, "targets": 45}
 
 
 def test_two_vocabularies_of_one_size_share_no_table(raw, tmp_path):

@@ -28,17 +28,15 @@ def test_reads_the_four_files(raw_dir):
     assert problem.num_samples(str(raw_dir), Split.EVAL) == 2
 
 
-def test_a_problem_made_of_it_may_read_what_it_likes(raw_dir, tmp_path_factory):
-    class Mine(type(registry.get_problem("text2text_tmpdir"))):
-        name = "mine"
-
-        def generate_samples(self, data_dir, tmp_dir, dataset_split):
-            yield {"inputs": "a", "targets": "b"}
-
-    for folder in (raw_dir, tmp_path_factory.mktemp("empty")):
-        assert Mine().num_samples(str(folder), Split.TRAIN) is None
-        assert Mine().raw_text_files(str(folder), Split.TRAIN) == []
-    assert Mine().missing_files(str(folder)) == []
+def test_a_problem_made_of_it_may_read_what_it_likes(raw_dir):
+    own = {
+        "name": "mine",
+        "generate_samples": lambda problem, *of: [{"inputs": "a", "targets": "b"}],
+    }
+    mine = type("Mine", (type(registry.get_problem("text2text_tmpdir")),), own)()
+    for folder in (str(raw_dir), "nowhere"):
+        assert mine.num_samples(folder, Split.TRAIN) is None
+        assert mine.raw_text_files(folder, Split.TRAIN) == mine.missing_files(folder) == []
 
 
 def test_a_test_set_is_text_alone(raw_dir):
@@ -74,10 +72,10 @@ def test_several_pairs_make_an_example_and_few_shapes_of_batches(tmp_path, monke
 
 
 def test_files_of_other_forms_become_the_problems_own(tmp_path, capsys):
+    lines = "".join(f"one {letter}\tein {letter}\n" for letter in "abcdefghijk")
+    (tmp_path / "a.tsv").write_text(lines)
     for name in ("text2text_tmpdir", "text2text_tmpdir_tokens"):
         problem, raw = registry.get_problem(name), str(tmp_path / name)
-        lines = "".join(f"one {letter}\tein {letter}\n" for letter in "abcdefghijk")
-        (tmp_path / "a.tsv").write_text(lines)
         problem.prepare_raw_files(raw, {"train_source": str(tmp_path / "a.tsv"), "dev_size": 3})
         problem.prepare_raw_files(raw, {})  # and stay without the flags
         assert problem.num_samples(raw, Split.TRAIN) == 8
