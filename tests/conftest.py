@@ -1,6 +1,7 @@
 """What every test shares: the golden files, and models with tensor2tensor's own weights."""
 
 import dataclasses
+import gc
 import importlib.util
 import json
 import multiprocessing.util
@@ -26,7 +27,11 @@ GOLDEN = pathlib.Path(__file__).parent / "golden"
 CASES = sorted(path.stem for path in (GOLDEN / "models").glob("*.npz"))
 # One of each kind, for what takes seconds a case: the others are slow, and .ci/run runs them too.
 OF_EACH_KIND = {"base_v1", "relative", "adafactor"}
-RARE = {"batch_norm", "noam_norm"}  # slow, whatever the test takes
+# Slow, whatever the test takes: rare norms, and what differs from "base" in its steps alone.
+RARE = {
+    *("batch_norm", "noam_norm", "base_v2", "adafactor", "multistep", "clip_and_decay"),
+    *("key_channels", "no_label_smoothing", "parsing_big"),
+}
 GOLDEN_VOCAB_SIZE = 37
 GOLDEN_TARGET_SPACE_ID = 4
 DROPOUT_OFF = {
@@ -35,6 +40,13 @@ DROPOUT_OFF = {
     "relu_dropout": 0.0,
     "symbol_dropout": 0.0,
 }
+
+
+def pytest_collection_finish(session):
+    """Leaves what is loaded by now out of each later collection of garbage."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 100)
 
 
 def pytest_runtest_setup(item):

@@ -1,6 +1,7 @@
 """What a model has and computes, counted from the model itself, made without any numbers."""
 
 import dataclasses
+import functools
 import math
 import random
 
@@ -24,6 +25,7 @@ class Parameters:
         return sum(dataclasses.astuple(self))
 
 
+@functools.lru_cache(maxsize=32)  # plans and tables ask several times; a big model takes a second
 def shapes(
     hparams: HParams, vocab_size: int, targets_vocab_size: int | None = None
 ) -> dict[str, tuple[int, ...]]:
@@ -54,7 +56,7 @@ def shapes(
 def count(hparams: HParams, vocab_size: int, targets_vocab_size: int | None = None) -> Parameters:
     """Returns the parameters of the model of `hparams`; arguments as `shapes`."""
     groups = dict.fromkeys((field.name for field in dataclasses.fields(Parameters)), 0)
-    for name, shape in shapes(hparams, vocab_size, targets_vocab_size).items():
+    for name, shape in shapes(hparams, vocab_size, targets_vocab_size or vocab_size).items():
         groups[_group(name)] += math.prod(shape)
     return Parameters(**groups)
 
@@ -81,7 +83,7 @@ def forward_flop(
         beams: translations of each sentence.
     """
     source, target = sentences * source_length, beams * sentences * target_length
-    found = shapes(hparams, vocab_size)
+    found = shapes(hparams, vocab_size, vocab_size)
     tables = [shape for name, shape in found.items() if _group(name) == "embeddings"]
     # The softmax; a user's model may have none.
     products = target * math.prod(tables[-1]) if tables else 0.0

@@ -87,13 +87,6 @@ def test_what_fails_is_a_row_and_the_others_go_on(tmp_path, monkeypatch):
     assert [row["backend"] for row in rows(tmp_path) if "failure" in row] == ["jax", "jax"]
 
 
-@pytest.mark.parametrize("argv", [["--precisions=float32,int4"], ["--backends="], []])
-def test_what_is_refused(argv):
-    with pytest.raises(SystemExit) as stop:
-        run(*argv, process=Machine(fails=["tensorflow", "jax"]))
-    assert stop.value.code == 2
-
-
 @pytest.mark.slow
 def test_a_tiny_one_on_this_machine(tmp_path):
     run(*TINY, "--precisions=float32")

@@ -1,13 +1,60 @@
 import json
+import pathlib
+import shutil
 
 import pytest
 
-from t2t_repro import plan
+from t2t_repro import plan, registry
 from t2t_repro.bin import quickstart, trainer
 from t2t_repro.plan import Machine
+from t2t_repro.run_directory import RunDirectory
 from t2t_repro.training import devices
 from t2t_repro.training.devices import Devices
-from tests import programs
+from tests import programs, untrained
+from tests.data.record_files import write_examples
+
+TINY = "hidden_size=8,filter_size=12,num_heads=2,num_hidden_layers=1"
+VOCABULARY = "vocab.text2text_tmpdir.32768.subwords"
+
+
+def _run(folder, problem, examples, overrides="", files=()):
+    """Begins a run on examples, beside their folder `data`, with checkpoints 5 and 7."""
+    data = folder / "data"
+    run = untrained.begun(
+        folder / "run", "transformer_test", problem, TINY + overrides, data, files
+    )
+    for split in ("train", "dev"):
+        write_examples(registry.get_problem(problem).filepaths(split, data, 1)[0], examples)
+    untrained.save(run, 5, 7)
+    return run
+
+
+@pytest.fixture(scope="session")
+def numbers(tmp_path_factory):
+    """A run of untrained models that write digits, on 5 sentences. It stays as it is."""
+    folder = tmp_path_factory.mktemp("numbers")
+    (folder / "data").mkdir()
+    lines = [[5, 6], [9], [2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 2], [2], [11, 3, 7]]
+    examples = [{"inputs": [*ids, 1], "targets": [*ids, 1]} for ids in lines]
+    return _run(folder, "algorithmic_identity_decimal40", examples, ",pos=emb,max_length=60")
+
+
+@pytest.fixture
+def run(numbers, tmp_path):
+    """A copy of `numbers`, for what writes into a run."""
+    return RunDirectory(shutil.copytree(numbers.path, tmp_path / "run"))
+
+
+@pytest.fixture(scope="session")
+def letters(tmp_path_factory):
+    """A run of untrained models that write letters, on 2 sentences. It stays as it is."""
+    folder = tmp_path_factory.mktemp("letters")
+    (folder / "data").mkdir()
+    subtokens = ["<pad>_", "<EOS>_", *"\\_u;0123456789abcd. "]
+    vocabulary = folder / "data" / VOCABULARY
+    vocabulary.write_text("".join(f"'{subtoken}'\n" for subtoken in subtokens))
+    examples = [{"inputs": [17, 18, 1], "targets": [18, 1]}, {"inputs": [19, 1], "targets": [1]}]
+    return _run(folder, "text2text_tmpdir", examples, files=[vocabulary])
 
 
 @pytest.fixture
@@ -59,3 +106,17 @@ def refused(capsys):
         return capsys.readouterr()
 
     return call
+
+
+@pytest.fixture
+def prepared(tmp_path):
+    """WMT14 as t2t-datagen would leave it in t2t_data, but for the records."""
+    folder, problem = tmp_path / "t2t_data", registry.get_problem("translate_ende_wmt14")
+    folder.mkdir()
+    for entry in problem.dataset_splits:
+        for path in problem.filepaths(entry["split"], folder, entry["shards"]):
+            pathlib.Path(path).touch()
+    characters = [chr(code) for code in range(0x20000, 0x20000 + 36_000)]
+    subwords = ["<pad>_", "<EOS>_", *"0123456789;\\_u", *characters]
+    (folder / problem.vocab_filename).write_text("".join(f"'{word}'\n" for word in subwords))
+    return folder

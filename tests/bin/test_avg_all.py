@@ -1,32 +1,26 @@
 import shutil
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 
-from t2t_repro import registry
 from t2t_repro.bin import avg_all
 from t2t_repro.errors import UserError
-from t2t_repro.run_directory import RunConfig, RunDirectory
+from t2t_repro.run_directory import RunDirectory
 from t2t_repro.training import checkpoints
 from t2t_repro.training.checkpoints import WEIGHTS, State
+from tests import untrained
 from tests.programs import call
 
 
 @pytest.fixture
 def trained(tmp_path):
     """A run with checkpoints 10, 20, 30, 40 whose one weight is step / 10."""
-    config = RunConfig(
-        hparams_set="transformer_test",
-        hparams=registry.get_hparams("transformer_test"),
-        problem="text2text_tmpdir",
-        data_dir=str(tmp_path),
-        version="0",
+    vocabulary = tmp_path / "vocab.words"
+    vocabulary.write_text("a\n")
+    files = [str(vocabulary)]
+    run = untrained.begun(
+        tmp_path / "run", "transformer_test", "text2text_tmpdir", "", tmp_path, files
     )
-    run = RunDirectory(tmp_path / "run")
-    (tmp_path / "vocab.words").write_text("a\n")
-    run.begin(config, ["t2t-trainer"], [str(tmp_path / "vocab.words")])
     run.append_metrics({"step": 1})
     for step in (10, 20, 30, 40):
         save(run, step)
@@ -61,26 +55,13 @@ def test_every_window_is_averaged_into_a_run_directory(trained, tmp_path, capsys
     assert (out / "vocab.words").read_text() == "a\n" and not (out / "metrics.jsonl").exists()
 
 
-@pytest.fixture
-def begin(trained, tmp_path):
-    """Begins `trained` once more as another run, with checkpoints and with data of its own."""
-
-    def begin(name):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "vocab.words").write_text("b\n")
-        other = RunDirectory(tmp_path / name / "run")
-        files = [str(tmp_path / name / "vocab.words")]
-        other.begin(trained.config, ["t2t-trainer", f"--output_dir={name}"], files)
-        for step in (15, 25):
-            save(other, step)
-        return other
-
-    return begin
-
-
-def test_a_folder_holds_the_averages_of_one_run(trained, begin, tmp_path):
+def test_a_folder_holds_the_averages_of_one_run(trained, tmp_path):
     avg_all.average_all(request(trained, tmp_path, n=3))
-    other = begin("other")
+    other = RunDirectory(tmp_path / "other")
+    (tmp_path / "vocab.words").write_text("b\n")
+    other.begin(trained.config, ["t2t-trainer", "another"], [str(tmp_path / "vocab.words")])
+    for step in (15, 25):
+        save(other, step)
     with pytest.raises(UserError, match="--output_dir"):
         avg_all.average_all(request(other, tmp_path, n=2))
     names = [path.name for path in checkpoints.list_checkpoints(tmp_path / "avg")]
@@ -108,17 +89,6 @@ def test_a_run_that_was_copied_and_went_on_is_the_same(trained, tmp_path):
     save(moved, 50)
     written = avg_all.average_all(request(moved, tmp_path, n=3, min_steps=30))
     assert [path.name for path in written] == ["ckpt-50"]
-
-
-def test_an_average_that_a_kill_leaves_knows_its_run(trained, begin, tmp_path):
-    def killed(*_):
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        avg_all.average_all(request(trained, tmp_path, n=3), say=killed)
-    assert [path.name for path in checkpoints.list_checkpoints(tmp_path / "avg")] == ["ckpt-30"]
-    with pytest.raises(UserError):
-        avg_all.average_all(request(begin("other"), tmp_path, n=2))
 
 
 def test_only_the_last(trained, tmp_path):
@@ -164,16 +134,3 @@ def test_what_is_removed_before_it_is_read_is_left_out(trained, tmp_path, monkey
     save(trained, 10)
     written = avg_all.average_all(request(trained, tmp_path, n=2), say=said.append)
     assert {path.name: kernel(path) for path in written} == {"ckpt-30": 2.5, "ckpt-40": 3.5}
-
-
-def test_an_average_loads_no_tensorflow(trained, tmp_path):
-    argv = [f"--model_dir={trained.path}", "--n=2", f"--output_dir={tmp_path / 'avg'}"]
-    code = f"""
-import sys
-from t2t_repro.bin import avg_all
-sys.argv = ["t2t-avg-all", *{argv}]
-avg_all.console()
-print({{"keras", "tensorflow"}} & set(sys.modules))
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == "set()"

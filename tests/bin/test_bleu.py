@@ -106,16 +106,3 @@ def test_a_directory_without_events(files, capsys):
     assert "model-2000" in out and "model-1000" not in out
     run(*where, f"--event_dir={files / 'e'}", "--noreport_zero")
     assert [step for step, _, _ in events(files / "e")] == [1000, 2000]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "named"),
-    [
-        ([], "--translation"),
-        (["--translation=a", "--translations_dir=b"], "--translations_dir"),
-        (["--translation=a"], "--reference"),
-        (["--bleu_variant=lower"], "bleu_variant"),
-    ],
-)
-def test_refused(arguments, named, refused):
-    assert named in refused(program, *arguments).err

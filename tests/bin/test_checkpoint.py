@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from t2t_repro import registry
-from t2t_repro.bin import checkpoint, trainer
+from t2t_repro.bin import checkpoint
 from t2t_repro.errors import UserError
 from t2t_repro.interop import t2t_checkpoint, t2t_runs, tensor2tensor
 from t2t_repro.interop.t2t_checkpoint import Checkpoint
@@ -22,18 +22,6 @@ from tests.programs import call
 def import_it(checkpoint, output_dir, say=print, **flags):
     request = t2t_runs.ImportRequest(checkpoint=checkpoint, output_dir=output_dir, **flags)
     return t2t_runs.import_checkpoint(request, say=say)
-
-
-@pytest.mark.parametrize(
-    ("argv", "named"),
-    [
-        ([], "import"),
-        (["import", "--output_dir=x"], "--checkpoint"),
-        (["export", "--output_dir=x"], "--t2t_dir"),
-    ],
-)
-def test_flags_that_are_missing(argv, named, refused):
-    assert named in refused(checkpoint, *argv).err
 
 
 def test_a_folder_becomes_a_run(t2t_run, golden_case, tmp_path):
@@ -94,24 +82,6 @@ def test_of_an_unknown_optimizer_the_weights_alone_go_there_and_back(t2t_run, tm
     assert "without optimizer state" in capsys.readouterr().out
 
 
-def test_shapes_say_what_the_files_do_not(t2t_run, golden_case, tmp_path):
-    t2t, lines = t2t_run("relative"), []
-    t2t.write(hparams=False, flags=False)
-    import_it(
-        t2t.folder,
-        tmp_path / "run",
-        problem=t2t.PROBLEM,
-        hparams_set="transformer_test",
-        hparams="optimizer_adam_beta1=0.9,norm_epsilon=0.5",
-        say=lines.append,
-    )
-    hparams = RunDirectory(tmp_path / "run").config.hparams
-    case = golden_case("relative")
-    assert (hparams.num_heads, hparams.max_relative_position) == (3, 20)
-    assert (hparams.filter_size, hparams.norm_epsilon) == (case.hparams.filter_size, 0.5)
-    assert lines[0].startswith("From the variables' shapes: hidden_size=24, symbol_modality_num")
-
-
 def test_hparams_json_wins_over_the_set_and_flags_over_both(t2t_run, tmp_path):
     t2t = t2t_run("base_v1")
     t2t.hparams["attention_dropout"] = 0.25
@@ -136,15 +106,9 @@ def test_what_cannot_be_worked_out_is_asked_for(t2t_run, tmp_path):
     base = {"hparams_set": "transformer_base_v1", "hparams": "num_heads=3"}
     with pytest.raises(UserError, match="--problem"):
         import_it(t2t.folder, tmp_path / "run", **base)
-    with pytest.raises(UserError, match="--t2t_usr_dir"):
-        import_it(t2t.folder, tmp_path / "run", problem="mine", **base)
-    with pytest.raises(UserError, match="--hparams"):
-        import_it(t2t.folder, tmp_path / "run", hparams_set="transformer_bass")
     (t2t.folder / t2t.VOCABULARY).unlink()
     with pytest.raises(UserError, match="--data_dir"):
         import_it(t2t.folder, tmp_path / "run", problem=t2t.PROBLEM, **base)
-    with pytest.raises(UserError):
-        import_it(t2t.folder, tmp_path / "run", problem=t2t.PROBLEM, data_dir=str(tmp_path), **base)
     assert not (tmp_path / "run").exists()
 
 
@@ -160,20 +124,15 @@ def test_variables_that_do_not_fit_are_all_listed(t2t_run, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-def test_another_model_a_foreign_hparam_and_a_broken_file(t2t_run, tmp_path, capsys):
+def test_a_foreign_hparam_and_another_model(t2t_run, tmp_path, capsys):
     t2t = t2t_run("base_v1")
     t2t.hparams["ffn_layer"] = "local_moe"
     t2t.write()
     with pytest.raises(SystemExit) as left:
         call(checkpoint, "import", f"--checkpoint={t2t.folder}", f"--output_dir={tmp_path / 'run'}")
     assert left.value.code == 2 and "ffn_layer='local_moe'" in capsys.readouterr().err
-    t2t.hparams |= {"ffn_layer": "dense_relu_dense", "self_attention_type": "local_unmasked"}
+    t2t.hparams["ffn_layer"] = "dense_relu_dense"
     (t2t.folder / "hparams.json").write_text(json.dumps(t2t.hparams))
-    with pytest.raises(UserError):
-        import_it(t2t.folder, tmp_path / "run")
-    (t2t.folder / "hparams.json").write_text(json.dumps(t2t.hparams)[:-9])
-    with pytest.raises(UserError):
-        import_it(t2t.folder, tmp_path / "run")
     t2t_checkpoint.write(t2t.folder, 8, {"lstm/body/kernel": np.zeros(3, "float32")})
     with pytest.raises(UserError, match="lstm_seq2seq"):
         import_it(t2t.folder, tmp_path / "run")
@@ -197,7 +156,7 @@ def test_the_kind_of_target_that_was_trained_is_the_problems(tmp_path, row):
             t2t_runs._check_target_space(source, problem)
 
 
-@pytest.mark.parametrize("name", ["base_v1", "shared_embedding_only", "relative", "multistep"])
+@pytest.mark.parametrize("name", ["relative", "multistep"])
 def test_there_and_back_and_there_again(t2t_run, tmp_path, name):
     t2t = t2t_run(name)
     first = import_it(t2t.write(9), tmp_path / "first")
@@ -247,10 +206,8 @@ def test_what_tensor2tensor_left_is_not_replaced(t2t_run, tmp_path):
     request = t2t_runs.ImportRequest(checkpoint=t2t.folder, output_dir=tmp_path / "run")
     t2t_runs.import_checkpoint(request, command=command)
     run, before = trained_run(tmp_path / "run"), contents(t2t.folder)
-    (tmp_path / "link").symlink_to(t2t.folder)
-    for name in (t2t.folder, tmp_path / "link"):
-        with pytest.raises(UserError):
-            export_it(run, name)
+    with pytest.raises(UserError):
+        export_it(run, t2t.folder)
     assert contents(t2t.folder) == before
 
     first = contents(export_it(run, tmp_path / "back").parent)
@@ -270,29 +227,3 @@ def test_what_tensor2tensor_left_is_not_replaced(t2t_run, tmp_path):
     with pytest.raises(UserError, match=t2t.VOCABULARY):
         export_it(run, tmp_path / "data")
     assert (tmp_path / "data" / t2t.VOCABULARY).read_text() == "another"
-
-
-@pytest.mark.slow
-def test_a_run_goes_to_tensor2tensor_and_back_and_trains_on(tmp_path, capsys):
-    flags = [
-        "--problem=algorithmic_reverse_binary40_test",
-        "--hparams_set=transformer_test",
-        "--hparams=num_hidden_layers=1,batch_size=256",
-        f"--data_dir={tmp_path / 'data'}",
-        "--schedule=train",
-        "--train_steps=3",
-    ]
-
-    def train(name, *more):
-        call(trainer, *more, f"--output_dir={tmp_path / name}")
-
-    train("run", *flags, "--generate_data")
-    export_it(trained_run(tmp_path / "run"), tmp_path / "t2t")
-    import_it(tmp_path / "t2t", tmp_path / "again")
-    assert RunDirectory(tmp_path / "again").config.hparams == (
-        RunDirectory(tmp_path / "run").config.hparams
-    )
-    capsys.readouterr()
-    train("again", "--train_steps=4", f"--data_dir={tmp_path / 'data'}", "--schedule=train")
-    out = capsys.readouterr().out
-    assert "(step 3)" in out and "step 4/4" in out

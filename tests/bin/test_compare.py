@@ -4,7 +4,6 @@ import pytest
 
 from t2t_repro import cli
 from t2t_repro.bin import compare
-from t2t_repro.errors import UserError
 from t2t_repro.study import compared
 from t2t_repro.study.study import Study
 from tests.study.studies import PROBLEM
@@ -23,21 +22,6 @@ def study_of(argv) -> Study:
     args = cli.flag_values((cli.RunFlags, cli.TaskFlags, compare.CompareFlags))
     args(["t2t-compare", *argv])
     return compare.study_of(args)
-
-
-@pytest.mark.parametrize(
-    "flag, named",
-    [
-        ("--depths=two", "--depths"),
-        ("--warmup=,", "--warmup"),
-        ("--hparams_set=transformer_bas", "transformer_base"),
-        ("--problem=translate_ende_wmt32k_packed", "translate_ende_wmt32k_packed"),
-        *((f"--{name}=", f"--{name}") for name in ("problem", "hparams_set")),
-    ],
-)
-def test_bad_flags_are_named(flags, flag, named):
-    with pytest.raises(UserError, match=named):
-        study_of([*flags, flag])
 
 
 def test_what_is_not_given_is_the_sets_own(flags):

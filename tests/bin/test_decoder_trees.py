@@ -2,7 +2,6 @@
 
 import json
 
-import keras
 import pytest
 
 from t2t_repro.bin import decoder
@@ -10,11 +9,12 @@ from t2t_repro.decoding.decode_files import output_name
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.parsing import trees
 from t2t_repro.registry import get_problem
-from t2t_repro.run_directory import RunConfig, RunDirectory
+from t2t_repro.run_directory import RunDirectory
+from tests import untrained
+from tests.bin.conftest import TINY
 from tests.programs import call
 
 PARSING = "parsing_wsj4k"
-OVERRIDES = "hidden_size=8,filter_size=12,num_heads=2,num_hidden_layers=1"
 
 
 def decode(*flags):
@@ -24,27 +24,12 @@ def decode(*flags):
 @pytest.fixture(scope="module")
 def parser(tmp_path_factory):
     """The run of an untrained parser, with its vocabularies, of a treebank with its own labels."""
-    from t2t_repro import get_hparams, get_problem
-    from t2t_repro.models.build import model_for
-    from t2t_repro.training import checkpoints
-
     path, raw = tmp_path_factory.mktemp("parser"), tmp_path_factory.mktemp("raw")
     tree = "(TOP (oracion (sn (DT the) (NN dog)) (gv (VBZ barks)) (. .)))"
     (raw / "wsjTrain.trees").write_text(f"{tree}\n" * 3)
-    hparams, problem = get_hparams("transformer_parsing_small", OVERRIDES), get_problem(PARSING)
-    problem.prepare_vocabulary(str(path), str(raw))
-    config = RunConfig(
-        hparams_set="transformer_parsing_small",
-        hparams=hparams,
-        problem=PARSING,
-        data_dir=str(path),
-        version="0",
-    )
-    directory = RunDirectory(path)
-    directory.begin(config, ["t2t-trainer"], [])
-    keras.utils.set_random_seed(1)
-    model = model_for(problem, hparams, str(path))
-    checkpoints.save(directory.checkpoints_dir, model, checkpoints.State(step=7))
+    get_problem(PARSING).prepare_vocabulary(str(path), str(raw))
+    run = untrained.begun(path, "transformer_parsing_small", PARSING, TINY, path)
+    untrained.save(run, 7)
     (path / "words").write_text("the dog barks .\n\nthe barks dog .\n")
     return path
 

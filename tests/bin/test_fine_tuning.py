@@ -1,27 +1,19 @@
 import numpy as np
 import pytest
 
-from t2t_repro import registry
 from t2t_repro.bin import fine_tuning, trainer
 from t2t_repro.errors import UserError
-from t2t_repro.run_directory import RunConfig, RunDirectory
+from t2t_repro.run_directory import RunDirectory
 from t2t_repro.training import learning_rate
+from tests import untrained
 from tests.programs import call
 
 GATHERED = "optimizer=multistep_adam,optimizer_multistep_accumulate_steps=4,train_steps=80000"
 
 
-def begun(path, hparams_set, overrides, rates):
+def begun(path, overrides, rates):
     """Returns a run that has reported {step: rate}, and has a checkpoint of the last step."""
-    run = RunDirectory(path)
-    config = RunConfig(
-        hparams_set=hparams_set,
-        hparams=registry.get_hparams(hparams_set, overrides),
-        problem="text2text_tmpdir",
-        data_dir="x",
-        version="0",
-    )
-    run.begin(config, [], [])
+    run = untrained.begun(path, "transformer_multi30k", "text2text_tmpdir", overrides)
     for step, rate in rates.items():
         run.append_metrics({"kind": "train", "step": step, "learning_rate": rate})
         run.append_metrics({"kind": "eval", "step": step, "loss": 3.0})
@@ -34,7 +26,7 @@ def parent(tmp_path):
     """A run of 12,000 steps that ended at a rate of 0.00034."""
     rates = {6000: 0.0005, 12000: 0.00034}
     overrides = "freeze=encoder,train_steps=20000,bidirectional_steps=6000"
-    return begun(tmp_path / "parent", "transformer_multi30k", overrides, rates)
+    return begun(tmp_path / "parent", overrides, rates)
 
 
 @pytest.mark.parametrize("of", ["", "checkpoints/ckpt-12000"])
@@ -58,7 +50,7 @@ def test_the_parents_hparams_with_the_rate_of_its_last_step(parent, of):
 
 def test_of_a_parent_whose_rate_fell_to_0_it_is_that_of_half_its_steps(tmp_path):
     rates = {100: 0.0003, 200: 0.0005, 300: 0.0004, 400: 0.0002, 500: 1e-06}
-    run = begun(tmp_path / "annealed", "transformer_multi30k", "", rates)
+    run = begun(tmp_path / "annealed", "", rates)
     said = []
     _, hparams = fine_tuning.proposed(run.path, say=said.append)
     assert hparams.learning_rate_constant == 0.0004
@@ -84,7 +76,7 @@ def test_the_rate_falls_over_the_steps_that_there_are(parent, overrides, lengths
 
 
 def test_of_a_parent_whose_steps_are_batches_the_rate_falls_by_its_updates(tmp_path):
-    run = begun(tmp_path / "gathered", "transformer_multi30k", GATHERED, {40000: 0.0005})
+    run = begun(tmp_path / "gathered", GATHERED, {40000: 0.0005})
     said = []
     _, hparams = fine_tuning.proposed(run.path, say=said.append)
     lengths = hparams.learning_rate_warmup_steps, hparams.learning_rate_decay_steps
@@ -104,12 +96,12 @@ def test_a_run_that_reports_nothing_gets_a_low_rate(parent):
 
 def test_the_model_that_is_made_beside_a_run_has_its_rate(tmp_path):
     rates = {6000: 0.0005, 12000: 0.00034}
-    run = begun(tmp_path / "mine" / "run", "transformer_multi30k", "train_steps=20000", rates)
+    run = begun(tmp_path / "mine" / "run", "train_steps=20000", rates)
     model = RunDirectory(tmp_path / "mine" / "model")
     run.copy_description(model)
     _, hparams = fine_tuning.proposed(model.path)
     assert (hparams.learning_rate_constant, hparams.train_steps) == (0.00034, 2400)
-    other = begun(tmp_path / "mine" / "other", "transformer_multi30k", "hidden_size=64", {1: 0.1})
+    other = begun(tmp_path / "mine" / "other", "hidden_size=64", {1: 0.1})
     other.metrics_path.unlink()
     assert fine_tuning.proposed(other.path)[1].learning_rate_constant == 1e-4
 

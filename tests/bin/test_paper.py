@@ -60,22 +60,3 @@ def test_the_rows(folder, monkeypatch):
     assert {"hidden_size=128", "train_steps=2000", "learning_rate_warmup_steps=1000"} <= {
         *changes.removeprefix("--hparams=").split(",")
     }
-
-
-@pytest.mark.parametrize(
-    "argv, named",
-    [
-        (["reprodcue"], "reproduce"),
-        (["tables", "--table=5"], "table"),
-        (["reproduce"], "--rows"),
-        (["reproduce", "--rows=ende_bas"], "'ende_bas'"),
-        (["reproduce", "--table=3", "--rows=a_h3"], "'a_h3'"),
-        (["reproduce", "--rows=ende_big", "--hparams=batch_siz=9"], "'batch_size'"),
-        (["reproduce", "--table=3", "--hparams=batch_siz=9"], "'batch_size'"),
-    ],
-)
-def test_what_is_refused(folder, capsys, argv, named):
-    with pytest.raises(SystemExit) as leaving:
-        run(*argv)
-    assert leaving.value.code == 2 and named in capsys.readouterr().err
-    assert not list(folder.iterdir())

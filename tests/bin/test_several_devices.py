@@ -7,10 +7,9 @@ import sys
 
 import pytest
 
-from t2t_repro.training import checkpoints
-from tests import untrained
+from t2t_repro.bin import decoder, evaluator
+from tests.programs import call
 
-PROBLEM = "algorithmic_reverse_binary40_test"
 PROGRAM = """
 import sys
 
@@ -36,81 +35,46 @@ importlib.import_module("t2t_repro.bin." + name).console()
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("run")
-    run, model = untrained.run_on(folder, PROBLEM)
-    checkpoints.save(run.checkpoints_dir, model, checkpoints.State(step=3))
-    (folder / "in").write_text("".join(f"{'0 1 ' * (n % 7)}1\n" for n in range(300)))
-    return run
-
-
-def call(name, *argv, there=1):
-    """Runs a program where there are so many devices; returns what it said on stderr."""
-    command = [sys.executable, "-c", PROGRAM, str(there), name, *argv]
+def on_two(name, *argv, there=1):
+    """Runs a program on two devices, asked for, or because there are so many."""
+    flags = [] if there == 2 else ["--worker_gpu=2"]
+    command = [sys.executable, "-c", PROGRAM, str(there), name, *argv, *flags]
     environment = os.environ | {"KERAS_BACKEND": "tensorflow"}
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr[-3000:]
-    return done.stderr
+    assert "shared by 2\n" in done.stderr
 
 
-def test_the_decoder(trained):
-    folder = trained.path.parent
-    flags = [
-        f"--output_dir={trained.path}",
-        f"--decode_from_file={folder / 'in'}",
-        "--decode_hparams=batch_size=32",
-    ]
-    one = call("decoder", *flags, f"--decode_to_file={folder / 'one'}", "--worker_gpu=1")
-    two = call("decoder", *flags, f"--decode_to_file={folder / 'two'}", "--worker_gpu=2")
-    assert "shared by 1\n" in one and "shared by 2\n" in two
-    assert (folder / "two").read_bytes() == (folder / "one").read_bytes()
-    assert len((folder / "one").read_text().splitlines()) == 300
+def test_the_decoder(run, tmp_path):
+    (tmp_path / "in").write_text("".join(f"{'0 1 ' * (n % 7)}1\n" for n in range(300)))
+    flags = [f"--output_dir={run.path}", f"--decode_from_file={tmp_path / 'in'}"]
+    flags.append("--decode_hparams=batch_size=32")
+    call(decoder, *flags, f"--decode_to_file={tmp_path / 'one'}", "--worker_gpu=1")
+    on_two("decoder", *flags, f"--decode_to_file={tmp_path / 'two'}")
+    assert (tmp_path / "two").read_bytes() == (tmp_path / "one").read_bytes()
+    assert len((tmp_path / "one").read_text().splitlines()) == 300
 
 
-def test_the_evaluation_of_a_run(trained):
-    found = []
-    for number in (1, 2):
-        said = call("evaluator", f"--output_dir={trained.path}", f"--worker_gpu={number}")
-        assert f"shared by {number}\n" in said
-        found.append(json.loads((trained.path / "eval-dev-3.json").read_text())["metrics"])
-    assert found[1] == pytest.approx(found[0], rel=1e-6) and found[0]["loss"] > 0
+def test_the_evaluation_of_a_run_and_the_schedule_that_evaluates(run):
+    def metrics():
+        return json.loads((run.path / "eval-dev-7.json").read_text())["metrics"]
 
-
-def test_the_schedule_that_evaluates(trained):
-    said = call("trainer", f"--output_dir={trained.path}", "--schedule=evaluate", "--worker_gpu=2")
-    assert "shared by 2\n" in said
-    rows = (trained.path / "metrics.jsonl").read_text().splitlines()
+    call(evaluator, f"--output_dir={run.path}", "--worker_gpu=1")
+    found = metrics()
+    on_two("evaluator", f"--output_dir={run.path}")
+    assert metrics() == pytest.approx(found, rel=1e-6) and found["loss"] > 0
+    on_two("trainer", f"--output_dir={run.path}", "--schedule=evaluate")
+    rows = (run.path / "metrics.jsonl").read_text().splitlines()
     (row,) = [row for row in map(json.loads, rows) if row["kind"] == "eval"]
-    call("evaluator", f"--output_dir={trained.path}")
-    metrics = json.loads((trained.path / "eval-dev-3.json").read_text())["metrics"]
-    assert row["loss"] == pytest.approx(metrics["loss"], rel=1e-6)
+    assert row["loss"] == pytest.approx(found["loss"], rel=1e-6)
 
 
-@pytest.fixture(scope="module")
-def translator(tmp_path_factory):
-    """A run that writes text, with two checkpoints."""
-    folder = tmp_path_factory.mktemp("text")
-    lines = [f"word {number} and {number % 7}" for number in range(40)]
-    untrained.write_pairs(folder, {"inputs": lines, "targets": lines[::-1]})
-    run, model = untrained.run_on(folder, "text2text_tmpdir")
-    for step in (3, 5):
-        checkpoints.save(run.checkpoints_dir, model, checkpoints.State(step=step))
-    (folder / "in").write_text("".join(f"{line}\n" for line in lines))
-    return run
+NAMES = "--source={folder}/in --translations_dir={folder}/out"
+TUNE = "--tune --output_dir={folder}/avg --n=2 --beam_sizes=1 --alphas=0.6"
 
 
-@pytest.mark.parametrize(
-    "name, flags",
-    [
-        (
-            "translate_all",
-            ["--model_dir={run}", "--source={folder}/in", "--translations_dir={folder}/out"],
-        ),
-        ("avg_all", ["--tune", "--model_dir={run}", "--n=2", "--beam_sizes=1", "--alphas=0.6"]),
-    ],
-)
-def test_what_takes_all_that_there_are(translator, name, flags):
-    where = {"run": translator.path, "folder": translator.path.parent}
-    said = call(name, *(flag.format(**where) for flag in flags), there=2)
-    assert "shared by 2\n" in said
+@pytest.mark.parametrize("name, flags", [("translate_all", NAMES), ("avg_all", TUNE)])
+def test_what_takes_all_that_there_are(letters, tmp_path, name, flags):
+    (tmp_path / "in").write_text("a b\ncab\n" * 20)
+    flags = f"--model_dir={letters.path} {flags}".format(folder=tmp_path)
+    on_two(name, *flags.split(), there=2)

@@ -1,7 +1,6 @@
 """t2t-show: what a run directory says, at any moment of a run, without loading TensorFlow."""
 
 import json
-import os
 import shlex
 import subprocess
 import sys
@@ -9,10 +8,10 @@ import sys
 import numpy as np
 import pytest
 
-from t2t_repro import registry
 from t2t_repro.bin import show
-from t2t_repro.run_directory import RunConfig, RunDirectory
+from t2t_repro.run_directory import RunDirectory
 from t2t_repro.views import run_view
+from tests import untrained
 from tests.programs import call
 
 SET = "transformer_tiny"
@@ -23,14 +22,7 @@ COMMAND = "t2t-trainer --output_dir=here"
 def run(tmp_path):
     """A run of 40 steps that has made 20, with three checkpoints, as training leaves them."""
     run = RunDirectory(tmp_path / "run")
-    config = RunConfig(
-        hparams_set=SET,
-        hparams=registry.get_hparams(SET, "train_steps=40,pos=none"),
-        problem="text2text_tmpdir",
-        data_dir="data",
-        version="7",
-        random_seed=3,
-    )
+    config = untrained.config(SET, "text2text_tmpdir", "train_steps=40,pos=none")
     run.begin(config, COMMAND.split(), [])
     losses = {5: 3.0, 10: 2.0, 15: 2.5}
     for step in range(1, 21):
@@ -112,9 +104,6 @@ def test_a_run_that_stopped_early(run, capsys):
     assert f"Go on: t2t-trainer --output_dir={run.path} --eval_early_stopping_steps=0\n" in said
     with run.locked():
         assert run_view.view(run).stopped_early == ""
-    file.write_text(json.dumps(values | {"options": values["options"] | {"schedule": "train"}}))
-    assert run_view.view(run).stopped_early == ""
-    file.write_text(json.dumps(values))
     run.append_metrics({"kind": "train", "step": 40, "time": 1.0, "loss": 2.0})
     assert run_view.view(run).stopped_early == ""
 
@@ -187,22 +176,9 @@ def test_many_checkpoints_and_the_best_that_are_kept(run, capsys):
     assert steps[0] == "5" and steps[-1] == "40" and len(steps) == 12
 
 
-def test_sparkline():
-    assert show.sparkline([1, 1]) == "▁▁"
-    assert show.sparkline([0, 7, 3.5], bars="01234567") == "074"
-    assert show.sparkline(range(100), width=4, bars="0123") == "0123"
-
-
-def test_it_is_quick_and_takes_a_folder_alone(run):
+def test_it_loads_little_and_takes_a_folder_alone(run):
     ask = [sys.executable, "-X", "importtime", "-m", "t2t_repro.bin.show", str(run.path)]
-    seconds = []
-    for _ in range(3):
-        before = os.times()
-        done = subprocess.run(ask, capture_output=True, text=True, timeout=60)
-        seconds.append(os.times().children_user - before.children_user)
-        assert done.returncode == 0 and "step 20 of 40" in done.stdout
-        if seconds[-1] < 2:
-            break
-    assert min(seconds) < 2
+    done = subprocess.run(ask, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0 and "step 20 of 40" in done.stdout
     modules = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
     assert not modules & {"tensorflow", "keras", "numpy"}

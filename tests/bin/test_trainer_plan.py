@@ -54,20 +54,6 @@ def test_it_prints_and_stops(on, capsys):
     assert not begun
 
 
-@pytest.fixture
-def prepared(tmp_path):
-    """WMT14 as t2t-datagen would leave it in t2t_data, but for the records."""
-    folder, problem = tmp_path / "t2t_data", registry.get_problem("translate_ende_wmt14")
-    folder.mkdir()
-    for entry in problem.dataset_splits:
-        for path in problem.filepaths(entry["split"], folder, entry["shards"]):
-            pathlib.Path(path).touch()
-    characters = [chr(code) for code in range(0x20000, 0x20000 + 36_000)]
-    subwords = ["<pad>_", "<EOS>_", *"0123456789;\\_u", *characters]
-    (folder / problem.vocab_filename).write_text("".join(f"'{word}'\n" for word in subwords))
-    return folder
-
-
 def test_on_a_machine_that_can_it_trains_wmt14_with_the_settings_of_the_set(
     on, prepared, monkeypatch, capsys
 ):

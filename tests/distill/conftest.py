@@ -10,27 +10,19 @@ from t2t_repro import registry
 from t2t_repro.data.generate import generate_data
 from t2t_repro.data.job import Job
 from t2t_repro.distill.request import DistillRequest
-from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.text.subword import SubwordTextEncoder
 from t2t_repro.training import checkpoints
+from tests import untrained
 
 TRAIN = [("ab cd", "cd ab"), ("cd", "ab"), ("ab ab cd", "cd")]
 DEV = [("cd cd", "ab ab"), ("ab", "cd")]
 SIZES = "num_hidden_layers=3,hidden_size=16,filter_size=24,num_heads=2"
 
 
-def write_run(path, problem, data, hparams=SIZES, hparams_set="transformer_own_text_small"):
-    problem = registry.get_problem(problem)
-    run = RunDirectory(path)
-    config = RunConfig(
-        hparams_set=hparams_set,
-        hparams=registry.get_hparams(hparams_set, hparams),
-        problem=problem.name + "_rev" * problem.was_reversed,
-        data_dir=str(data),
-        version="0",
-    )
-    files = [data / name for name in problem.vocab_files(data)]
-    run.begin(config, ["t2t-trainer"], [str(file) for file in files if file.exists()])
+def write_run(path, name, data):
+    files = [data / file for file in registry.get_problem(name).vocab_files(data)]
+    there = [str(file) for file in files if file.exists()]
+    run = untrained.begun(path, "transformer_own_text_small", name, SIZES, data, there)
     arrays = {checkpoints.WEIGHTS: {"kernel": np.zeros(7, "float32")}}
     checkpoints.write(run.checkpoints_dir, arrays, checkpoints.State(step=12))
 

@@ -40,7 +40,6 @@ def hparams_of(found):
     "asked, layers",
     [
         ("", (6, 2)),
-        ("num_decoder_layers=1", (6, 1)),
         ("num_hidden_layers=3", (3, 3)),
         ("num_hidden_layers=3,num_decoder_layers=1", (3, 1)),
     ],

@@ -13,9 +13,9 @@ from t2t_repro.decoding.tune import Beams
 from t2t_repro.own_text import plan, stages
 from t2t_repro.own_text.request import OwnTextRequest
 from t2t_repro.provenance import Golden
-from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.text import SubwordTextEncoder
 from t2t_repro.training import checkpoints
+from tests import untrained
 from tests.programs import Programs
 from tests.provenances import recorded
 from tests.tuned import choice
@@ -26,7 +26,6 @@ SECONDS = 0.5  # a step
 class OwnTextPrograms(Programs):
     kind = "CPU"  # that trains
     pairs, rate = 7, 100 / SECONDS  # of training; target tokens a second
-    parameters = 210_000
     sides = ("32768",)  # of which there is a vocabulary each
 
     def datagen(self, flags):
@@ -50,21 +49,14 @@ class OwnTextPrograms(Programs):
         (data / "datagen.text2text_tmpdir.report.json").write_text(json.dumps(checked))
 
     def trainer(self, flags):
-        run = RunDirectory(flags["output_dir"])
         hparams = registry.get_hparams(flags["hparams_set"], flags.get("hparams", ""))
         if hparams.effective_batch_size:
             chosen = {"optimizer": "multistep_adam", "optimizer_multistep_accumulate_steps": 8}
             hparams = dataclasses.replace(hparams, **chosen)
-        config = RunConfig(
-            hparams_set=flags["hparams_set"],
-            hparams=hparams,
-            problem="text2text_tmpdir",
-            data_dir=flags["data_dir"],
-            version="0",
-        )
-        run.begin(config, ["t2t-trainer"], [])
+        named = flags["hparams_set"], "text2text_tmpdir", hparams, flags["data_dir"]
+        run = untrained.begun(flags["output_dir"], *named)
         (run.path / "training-data.json").write_text('{"targets_tokens": 600, "batches": 6}')
-        planned = {"machine": {"kind": self.kind}, "parameters": self.parameters}
+        planned = {"machine": {"kind": self.kind}, "parameters": 210_000}
         (run.path / "plan.json").write_text(json.dumps(planned))
         for step, took in ((6, 90.0), (12, 2.0)):  # the first evaluation compiles
             common = {"step": step, "loss": 3.0}
