@@ -2,8 +2,8 @@
 
 Each program works on something tiny (`JOBS`), and of the operations on its files one fails or ends
 it: see faulty_files.py. What then stands under a final name is whole, as the program wrote it or as
-it was before; and the same command again ends with the same bytes as a run without faults. The slow
-tests take some operations of each program; EVERY_FAULT=1 lets them take all, each in three ways.
+it was before; and the same command again ends with the same bytes as a run without faults. Some
+operations of each program fail; EVERY_FAULT=1 lets all of them, each in three ways.
 """
 
 import contextlib
@@ -43,10 +43,11 @@ class Job:
 
     Attributes:
         flags: {of} is the folder that the fixtures fill, {to} the one to be filled.
-        most: how many operations fail in the slow tests.
+        most: how many operations fail, spread over all.
         older: the folder in {of} of what lies under {to} before; "": nothing.
         first: one more flag where an operation fails; if it fails early, all stays as it was.
         once: a refusal by exit code 2 is right where all is made.
+        light: works without TensorFlow, so that its test is quick.
     """
 
     flags: str
@@ -54,34 +55,37 @@ class Job:
     older: str = ""
     first: str = ""
     once: bool = False
+    light: bool = False
 
 
 JOBS = {
-    "avg_all": Job("--model_dir={of}/plain --output_dir={to}/average --n=2", 200),
+    "avg_all": Job("--model_dir={of}/plain --output_dir={to}/average --n=2", 6, light=True),
     "datagen": Job(
         f"--problem={TEXT} --data_dir={{to}}/data --tmp_dir={{of}}/raw --num_shards=5 "
         "--num_concurrent_processes=1 --nocheck_data",
-        30,
+        6,
+        light=True,
     ),
     "bleu": Job(
         "--translation={of}/short --reference={of}/short --json_file={to}/bleu.json",
-        99,
+        9,
         older="files",
     ),
     "datagen again": Job(
         f"--problem={TEXT} --data_dir={{to}} --tmp_dir={{of}}/raw --num_shards=5 "
         "--num_concurrent_processes=1 --nocheck_data",
-        40,
+        6,
         older="data",
         first="--overwrite",
+        light=True,
     ),
-    "growing": Job("{to}", 200),
-    "stages": Job("{of} {to}", 200),
+    "growing": Job("{to}", 24, light=True),
+    "stages": Job("{of} {to}", 16, light=True),
     "trainer": Job(
         f"--problem={PROBLEM} --hparams_set=transformer_test {SMALL} --data_dir={{of}}/data "
         "--output_dir={to}/run --train_steps=4 --local_eval_frequency=2 --eval_steps=1 "
         "--log_step_count_steps=1 --keep_checkpoint_max=1 --keep_best=1",
-        5,
+        4,
     ),
     "decoder": Job(
         "--output_dir={of}/run --decode_from_file={of}/source --decode_to_file={to}/out "
@@ -90,9 +94,9 @@ JOBS = {
         older="files",
     ),
     "checkpoint import": Job(
-        "--checkpoint={of}/t2t --data_dir={of}/data --output_dir={to}/run", 12, once=True
+        "--checkpoint={of}/t2t --data_dir={of}/data --output_dir={to}/run", 7, once=True
     ),
-    "checkpoint export": Job("--output_dir={of}/run --t2t_dir={to}/t2t", 8, once=True),
+    "checkpoint export": Job("--output_dir={of}/run --t2t_dir={to}/t2t", 5, once=True),
     "exporter": Job("--output_dir={of}/text --export_dir={to}/export", 2, once=True),
     "exporter --format=ctranslate2": Job(
         "--output_dir={of}/text --export_dir={to}/export", 3, once=True
@@ -363,18 +367,14 @@ def some(operations, most):
 
 
 @pytest.mark.parametrize(
-    "program, most",
-    [("avg_all", 6), ("datagen", 6), ("datagen again", 6), ("growing", 24), ("stages", 16)],
+    "program",
+    [
+        name if job.light else pytest.param(name, marks=pytest.mark.slow)
+        for name, job in JOBS.items()
+    ],
 )
-def test_some_operations_fail(warm, of, tmp_path, program, most):
+def test_an_operation_fails(request, tmp_path, program):
+    names = ("warm", "of") if JOBS[program].light else ("warm_tensorflow", "trained")
+    warm, of = map(request.getfixturevalue, names)
     trial = Trial(warm, program, of, tmp_path)
-    trial.fail_at(some(trial.operations, most))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("program", JOBS)
-def test_an_operation_fails(warm_tensorflow, trained, tmp_path, program):
-    trial = Trial(warm_tensorflow, program, trained, tmp_path)
-    failing = some(trial.operations, JOBS[program].most)
-    print(program, trial.operations, "operations, failing:", len(failing))
-    trial.fail_at(failing)
+    trial.fail_at(some(trial.operations, JOBS[program].most))

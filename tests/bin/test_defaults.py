@@ -11,7 +11,6 @@ import pytest
 from t2t_repro import registry
 from t2t_repro.bin import quickstart, trainer
 from t2t_repro.training.best import EarlyStopping, KeepBest
-from tests import untrained
 from tests.machines import EIGHT
 from tests.programs import call
 
