@@ -34,7 +34,6 @@ ROWS = [
     ("decoder", f"{RUN} --problem=algorithmic_sort_problem", "--problem"),
     ("decoder", f"{RUN} --hparams_set=transformer_base", "--hparams_set"),
     ("decoder", f"{RUN} --hparams=hidden_size=16", "--hparams"),
-    ("decoder", f"{RUN} --decode_from_file=in --decode_to_file=.", "'.'"),
     ("decoder", f"{RUN} --worker_id=1", "shard_id"),
     ("decoder", f"{RUN} --decode_shards=2", "shards=1"),
     ("decoder", f"{RUN} --decode_shards=2 --decode_from_file=a", "a000"),
