@@ -109,9 +109,8 @@ def read(folder: _Path) -> Provenance | None:
 def add_scores(folder: pathlib.Path, scores: Sequence[Score]) -> None:
     """Puts scores into the record in a folder, for those of the same name and sentences."""
     if found := read(folder):
-        new = {(score.name, score.of) for score in scores}
-        kept = (score for score in found.scores if (score.name, score.of) not in new)
-        dataclasses.replace(found, scores=(*kept, *scores)).write(folder)
+        known = {(score.name, score.of): score for score in (*found.scores, *scores)}
+        dataclasses.replace(found, scores=tuple(known.values())).write(folder)
 
 
 def write_of_run(
@@ -163,12 +162,11 @@ def write(
         earlier: the record of what a run was made of.
     """
     config, files, same = run.config, _files_of(run, checkpoint), None
-    if kind != RUN:
-        of_run = read(run.path)
-        same = earlier = of_run if of_run and of_run.files == files else None
-        files = _hashes(folder.rglob("*"), folder)
+    if kind != RUN and (of_run := read(run.path)) and of_run.files == files:
+        same = earlier = of_run
     data = same.data if same else _data(run)
     if kind != RUN:  # it goes to others: names without folders
+        files = _hashes(folder.rglob("*"), folder)
         data = {part: {os.path.basename(p): d for p, d in of.items()} for part, of in data.items()}
     texts = [each.source for each in earlier.golden] if earlier else _sources(run)
     pairs = zip(texts, translate(texts) if texts else [], strict=True)

@@ -68,20 +68,12 @@ class RunConfig(_RunFile):
 
 
 class RunDirectory:
-    """A run directory at `path`. It need not exist yet."""
+    """A run directory at `path`, with its checkpoints and metrics. It need not exist yet."""
 
     def __init__(self, path: str | os.PathLike):
         self.path = pathlib.Path(path).expanduser()
-
-    @property
-    def checkpoints_dir(self) -> pathlib.Path:
-        """The folder of the checkpoints."""
-        return self.path / "checkpoints"
-
-    @property
-    def metrics_path(self) -> pathlib.Path:
-        """The file of the metrics: one JSON object a line."""
-        return self.path / "metrics.jsonl"
+        self.checkpoints_dir = self.path / "checkpoints"
+        self.metrics_path = self.path / "metrics.jsonl"  # one JSON object a line
 
     def exists(self) -> bool:
         """Whether a run was begun here."""
@@ -124,7 +116,7 @@ class RunDirectory:
         self.check(config)
         self.check_vocabularies(vocabularies)
         stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime())
-        commands = (f"{stamp}Z {shlex.join(command)}",)
+        commands: tuple[str, ...] = (f"{stamp}Z {shlex.join(command)}",)
         hparams = config.hparams
         if self.exists():
             before = self.config
