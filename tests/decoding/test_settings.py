@@ -29,23 +29,6 @@ def test_later_defaults_go_before_earlier_ones_and_the_users_before_all():
     assert DecodeHParams.parse(None) == DecodeHParams()
 
 
-def test_every_name_of_tensor2tensors_is_known():
-    """Each is ours, or refused with a reason: none is an unknown name."""
-    names = (
-        "save_images log_results extra_length min_length_ratio batch_size beam_size alpha "
-        "eos_penalty block_size guess_and_check_top_k guess_and_check_epsilon insertion_parallel "
-        "return_beams write_beam_scores max_input_size identity_output num_samples delimiter "
-        "decode_to_file decode_reference decode_in_memory decode_timeout_mins summaries_log_dir "
-        "shards shard_id shards_start_offset shard_google_format num_decodes force_decode_length "
-        "display_decoded_images multiproblem_task_id skip_eos_postprocess border_percent "
-        "export_extra_infer_outputs frames_per_second max_display_outputs max_display_decodes "
-        "vgg_ckpt_path mlperf_decode_step mlperf_threshold mlperf_success"
-    )
-    for name in names.split():
-        with pytest.raises(UserError, match=name):
-            DecodeHParams.parse(f"{name}=-7")
-
-
 @pytest.mark.parametrize(
     "text",
     [

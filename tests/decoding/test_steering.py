@@ -52,18 +52,6 @@ def test_a_beginning_is_kept_and_counts_nothing_but_its_length(base, beam_size):
         assert score == pytest.approx(own[count:length].sum() / penalty, abs=1e-4)
 
 
-@pytest.mark.parametrize("beam_size", [1, 4])
-def test_no_end_comes_before_the_least_length(base, beam_size):
-    limits = np.array([14, 15, 16, 17])
-    plain, _ = base.engine.decode(Sentences(base.inputs, limits), Search(beam_size))
-    before = [len(until_end(row)) for row in plain[:, 0]]
-    least = np.array([before[0] + 3, before[1], max(before[2] - 1, 0), 0], "int32")
-    facts = {"least": least, "prefixes": np.zeros((4, 1), "int32")}
-    ids, _ = base.engine.decode(Sentences(base.inputs, limits, facts), Search(beam_size))
-    after = [len(until_end(row)) for row in ids[:, 0]]
-    assert (np.array(after) >= least).all() and after[1:] == before[1:]
-
-
 HOW = Sampling(temperature=1.3, top_k=7, top_p=0.95)
 
 

@@ -13,26 +13,6 @@ def test_timing_signal_is_t2ts(golden_path, length, channels):
     np.testing.assert_allclose(timing_signal(ops.arange(length), channels), expected[0], atol=1e-6)
 
 
-def test_start_shifts_the_positions():
-    zeros = np.zeros((1, 6, 4), "float32")
-    np.testing.assert_allclose(
-        SinusoidalPositions()(zeros[:, :2], start=3),
-        SinusoidalPositions()(zeros)[:, 3:5],
-        atol=1e-6,
-    )
-    learned = LearnedPositions(5)
-    whole = np.asarray(learned(zeros))
-    np.testing.assert_array_equal(learned(zeros[:, :2], start=3), whole[:, 3:5])
-
-
-@pytest.mark.parametrize("layer", [SinusoidalPositions(), LearnedPositions(5)])
-def test_positions_may_be_given(layer):
-    whole = np.asarray(layer(np.zeros((1, 7, 6), "float32")))[0]
-    positions = np.array([[0, 1, 0, 3], [2, 6, 5, 1]], "int32")
-    found = layer(np.zeros((2, 4, 6), "float32"), positions=positions)
-    np.testing.assert_allclose(found, whole[positions], atol=1e-6)
-
-
 def test_nothing_is_learned_beyond_max_length():
     y = np.asarray(LearnedPositions(5)(np.zeros((1, 7, 4), "float32")))
     assert np.abs(y[:, :5]).min() > 0

@@ -67,14 +67,3 @@ def test_packed_logits_are_t2ts_where_there_is_spacing(golden_case, golden_path,
     logits = np.asarray(golden_case(case).model()(packed))
     real = packed["targets"] != 0
     np.testing.assert_allclose(logits[real], expected[real], atol=2e-5)
-
-
-def test_the_loss_counts_each_sentences_tokens(golden_case, samples, dropout_off):
-    model = golden_case("base").model(**dropout_off)
-    packed, alone = batch_of(list(packing.pack(samples, 19, 1))), batch_of(samples)
-    model.compile(optimizer="sgd")
-    losses = [
-        float(model.compute_loss(x=batch, y_pred=model(batch), training=True))
-        for batch in (packed, alone)
-    ]
-    assert losses[0] == pytest.approx(losses[1], rel=1e-6)

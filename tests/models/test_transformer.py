@@ -35,32 +35,6 @@ def tiny(**changes) -> Transformer:
     return Transformer.from_hparams(hparams, inputs_vocab_size=17, targets_vocab_size=17)
 
 
-def test_a_padded_batch_equals_its_sentences_one_by_one():
-    model = tiny()
-    together = np.asarray(model(BATCH))
-    for i, (source, target) in enumerate(((4, 3), (2, 2))):
-        alone = {
-            "inputs": BATCH["inputs"][i : i + 1, :source],
-            "targets": BATCH["targets"][i : i + 1, :target],
-        }
-        np.testing.assert_allclose(np.asarray(model(alone))[0], together[i, :target], atol=1e-5)
-
-
-def test_no_target_sees_those_after_it():
-    model = tiny()
-    changed = {**BATCH, "targets": np.array([[7, 2, 2], [9, 2, 2]], "int32")}
-    before, after = np.asarray(model(BATCH)), np.asarray(model(changed))
-    np.testing.assert_allclose(before[:, :2], after[:, :2], atol=1e-6)
-    assert np.abs(before[:, 2] - after[:, 2]).max() > 1e-3
-
-
-def test_dropout_is_on_in_training_alone():
-    model = tiny(layer_prepostprocess_dropout=0.5)
-    still = np.asarray(model(BATCH))
-    np.testing.assert_array_equal(model(BATCH), still)
-    assert np.abs(np.asarray(model(BATCH, training=True)) - still).max() > 1e-3
-
-
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 def test_mixed_precision_keeps_logits_in_float32_and_near(dtype):
     exact, model = tiny(), tiny(activation_dtype=dtype)
