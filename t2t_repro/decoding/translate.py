@@ -306,12 +306,12 @@ class Translator:
 
 
 def interact(
-    translator: Translator, read: Callable[[str], str] = input, write: Report = print
+    translator: Translator, read: Callable[[str], str] | None = None, write: Report = print
 ) -> None:
     """Translates what is typed, until `q` or the end of input."""
     write("Type a sentence; q ends.")
     with contextlib.suppress(EOFError):
-        while (line := read("> ").strip()) != "q":
+        while (line := (read or input)("> ").strip()) != "q":
             try:
                 (hypotheses,) = translator.translate_lines([line]) if line else [[]]
             except UserError as error:  # such as a word where the vocabulary has numbers alone
