@@ -15,10 +15,12 @@ from typing import Any, TypeVar, cast
 from absl import flags
 
 from t2t_repro import imports, process, t2t_compat
-from t2t_repro.errors import Interrupted, UserError, suggest, unset
+from t2t_repro.errors import Interrupted, UserError, suggest
 from t2t_repro.fields import flag, flags_of, types_of
 
 Request = TypeVar("Request")
+# How flags end that "" leaves unsaid, as by a variable of the shell that is not set.
+_NAMED = ("_dir", "_path", "_file", "source", "target")
 # Whether this is a program's own process: t2t-X, or python -m t2t_repro....
 _IS_PROGRAM = os.path.basename(" ".join(sys.orig_argv[1:2])).startswith("t2t-") or (
     sys.orig_argv[1:2] == ["-m"] and sys.orig_argv[2].startswith("t2t_repro.")
@@ -209,9 +211,8 @@ def _parse(name: str, args: flags.FlagValues, argv: list[str], positional: str |
     for given in (args[flag] for flag in args if args[flag].present):
         if given.name in inert:
             _check_inert(given, name)
-        elif given.value == "" and given.name.endswith(("_dir", "_path", "_file")):
-            if given.name != "t2t_usr_dir":
-                raise unset(f"--{given.name}")
+        elif given.value == "" and given.name.endswith(_NAMED) and given.name != "t2t_usr_dir":
+            raise UserError(f"Expected --{given.name} with a value. Received: nothing.")
         elif isinstance(given.value, str) and given.value.startswith("~/"):
             given.value = os.path.expanduser(given.value)  # a shell does not, behind --flag=
 

@@ -43,18 +43,6 @@ def suggest(name: str, choices: Iterable[str]) -> str:
     return f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
 
 
-def unset(flag: str) -> UserError:
-    """Returns the error for a flag whose value is "", where that names nothing.
-
-    Args:
-        flag: with its dashes.
-    """
-    return UserError(
-        f"Expected {flag} with a value. Received: nothing, as of a variable that is not set. Give "
-        "one, or leave the flag out."
-    )
-
-
 def unknown(kind: str, name: str, choices: Iterable[str]) -> UserError:
     """Returns the error for a name that is not among `choices`, with the nearest ones.
 

@@ -9,7 +9,7 @@ from typing import Any
 from t2t_repro.corpora import formats
 from t2t_repro.corpora.cleaner_en_xx import Pair
 from t2t_repro.corpora.formats import Sides
-from t2t_repro.errors import UserError, unset
+from t2t_repro.errors import UserError
 from t2t_repro.fields import flag, flags_of
 
 SPLITS = ("train", "dev", "test")
@@ -86,8 +86,6 @@ class RawText:
     def __post_init__(self) -> None:
         given = [name for name in flags_of(type(self)) if getattr(self, name) is not None]
         for name in given:
-            if getattr(self, name) == "":
-                raise unset(f"--{name}")
             split, _, what = name.partition("_")
             needed = f"{split}_source" if what == "target" and split in SPLITS else "train_source"
             if needed not in given:

@@ -35,7 +35,6 @@ def test_names_corpora(folder):
         ({"train_source": "a", "dev_target": "b"}, "--dev_source .*--dev_target"),
         ({"train_source": "a", "dev_source": "b", "dev_size": 3}, "--dev_source .*--dev_size"),
         ({"train_source": "a", "columns": "1,de"}, "--columns .*'1,de'"),
-        ({"train_source": "a", "dev_source": ""}, "--dev_source"),
         ({"train_source": "d.en"}, "d.en"),
         ({"train_source": "a.en,d.en", "train_target": "a.de"}, "--train_source"),
         ({"train_source": "c.tsv", "train_weights": "1,2"}, "--train_weights .*'1,2'"),
