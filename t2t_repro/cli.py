@@ -89,10 +89,9 @@ def program(
                 main(args)
                 sys.stdout.flush()
         except Exception as error:
-            full = "No space left" in str(error) or "File too large" in str(error)  # TensorFlow's
-            if not full and not isinstance(error, UserError | flags.Error | OSError):
+            if not (text := _one_line(error, own)):
                 raise
-            print(f"{name}: error: {_one_line(error, own)}", file=sys.stderr)
+            print(f"{name}: error: {text}", file=sys.stderr)
             sys.exit(2)
         except Interrupted as stop:
             print(f"{name}: {stop}", file=sys.stderr)
@@ -226,10 +225,20 @@ def _check_inert(flag: Any, name: str) -> None:
 
 
 def _one_line(error: Exception, own: set[str]) -> str:
+    """Returns what to say of an error that the user can fix, or else ""."""
     text = str(error)
-    if isinstance(error, flags.UnrecognizedFlagError):
+    full = "No space left" in text or "File too large" in text  # TensorFlow's
+    if process.lacks_memory(error):
+        text = (
+            f"Expected more memory. Received: {text.partition(chr(10))[0]} Lower batch_size, or "
+            "max_length if only the longest sentences are too much; t2t-trainer --find_batch_size "
+            "finds one that fits."
+        )
+    elif isinstance(error, flags.UnrecognizedFlagError):
         near = suggest(error.flagname, own)
         text = f"Unknown flag. Received: '--{error.flagname}'.{near} --help lists the flags."
     elif isinstance(error, OSError) and error.strerror:
         text = error.strerror + (f": {error.filename!r}" if error.filename is not None else "")
+    elif not full and not isinstance(error, UserError | flags.Error | OSError):
+        return ""
     return " ".join(text.splitlines())

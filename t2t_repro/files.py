@@ -96,6 +96,18 @@ def write_text_atomic(path: str | os.PathLike, text: str) -> None:
         file.write(text)
 
 
+def append_line(path: str | os.PathLike, line: str) -> None:
+    """Appends a line to UTF-8 text, behind one that a kill or a full disk has cut short a new one.
+
+    Args:
+        path: a file of lines.
+        line: the line, without its end.
+    """
+    with open(path, "a+b") as file:
+        file.seek(max(0, file.tell() - 1))
+        file.write(b"\n" * (file.read() not in (b"", b"\n")) + line.encode() + b"\n")
+
+
 def sha256(path: str | os.PathLike) -> str:
     """Returns the SHA-256 of a file's bytes, in hexadecimal digits."""
     with open(path, "rb") as file:

@@ -35,6 +35,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _TWICE_S = 2.0
 _MODULES = {"t2t-eval": "evaluator"}  # of programs whose modules have other names
 _CGROUP = pathlib.Path("/sys/fs/cgroup")  # version 2
+_NO_MEMORY = ("MemoryError", "ResourceExhausted", "RESOURCE_EXHAUSTED")
 _THREADS = ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS")
 
 
@@ -126,10 +127,6 @@ def _mode(deferred: bool) -> Iterator[None]:
 # --- children --------------------------------------------------------------------------------
 
 
-class OutOfMemory(UserError):
-    """A lack of memory, or a process that was killed, as the system does for want of it."""
-
-
 def call(function: Callable, *arguments: Any) -> Any:
     """Returns what a function returns in a process of its own, which prints nothing.
 
@@ -138,7 +135,7 @@ def call(function: Callable, *arguments: Any) -> Any:
         arguments: what it gets; pickled.
 
     Raises:
-        OutOfMemory: if the process is killed.
+        MemoryError: if it is killed, as the system does for want of memory.
         Exception: what the function raises.
     """
     with concurrent.futures.ProcessPoolExecutor(1, SPAWN, _begin_silent_child) as pool:
@@ -147,8 +144,7 @@ def call(function: Callable, *arguments: Any) -> Any:
                 future = pool.submit(function, *arguments)
             return future.result()
         except concurrent.futures.process.BrokenProcessPool as error:
-            name = function.__name__
-            raise OutOfMemory(f"Expected memory for {name}. Received: it was killed.") from error
+            raise MemoryError(f"{function.__name__} was killed.") from error
         except Interrupted:
             for child in multiprocessing.active_children():
                 child.kill()
@@ -274,23 +270,6 @@ def total_memory() -> int:
     return total
 
 
-@contextlib.contextmanager
-def explain_out_of_memory(what: Callable[[], str], remedy: str) -> Iterator[None]:
-    """Turns a lack of memory into one clear message.
-
-    Args:
-        what: says what the memory was for; is called where there is none.
-        remedy: a sentence that says what to lower.
-
-    Raises:
-        OutOfMemory: if an error of Python, TensorFlow or JAX says that there is no memory.
-    """
-    try:
-        yield
-    except Exception as error:
-        named = type(error).__name__ == "ResourceExhaustedError"  # TensorFlow's
-        if not (named or isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error)):
-            raise
-        raise OutOfMemory(
-            f"Expected memory for {what()}. Received: out of memory. {remedy}"
-        ) from error
+def lacks_memory(error: BaseException) -> bool:
+    """Returns whether an error of Python, TensorFlow or JAX says that there is no memory."""
+    return any(sign in f"{type(error).__name__}: {error}" for sign in _NO_MEMORY)

@@ -21,7 +21,7 @@ from typing import Any
 from t2t_repro import registry, schema
 from t2t_repro.config import HParams
 from t2t_repro.errors import UserError, changes
-from t2t_repro.files import sha256, write_text_atomic, writing
+from t2t_repro.files import append_line, sha256, write_text_atomic, writing
 
 TUNED = "decoding.json"  # in a run that t2t-avg-all --tune has made: how to decode with it
 PROVENANCE = "provenance.json"  # what it was made of, and how it translates
@@ -245,8 +245,7 @@ class RunDirectory:
 
     def append_metrics(self, values: dict[str, Any]) -> None:
         """Appends one line to metrics.jsonl."""
-        with open(self.metrics_path, "a", encoding="utf-8") as file:
-            file.write(json.dumps(values) + "\n")
+        append_line(self.metrics_path, json.dumps(values))
 
     def read_metrics(self) -> list[dict[str, Any]]:
         """Returns the rows of metrics.jsonl; one that a kill cut short is left out."""

@@ -97,6 +97,8 @@ def test_a_run_says_what_it_is_and_t2ts_flags_may_say_it_too():
         (FileNotFoundError(2, "No such file or directory", "x.txt"), 2, "x.txt"),
         (OSError("plain"), 2, "plain"),
         (RuntimeError("RESOURCE: No space left"), 2, "left"),  # TensorFlow's
+        (MemoryError(), 2, "--find_batch_size"),
+        (RuntimeError("RESOURCE_EXHAUSTED: Out of memory\nto allocate 9"), 2, "batch_size"),
         (Interrupted(15), 143, "SIGTERM"),
     ],
 )

@@ -23,7 +23,6 @@ import keras
 import numpy as np
 from keras import ops
 
-from t2t_repro import process
 from t2t_repro.decoding.beam_search import Rules
 from t2t_repro.decoding.pairs import LogProbs, MostAttended, Pair, align, run_pairs
 from t2t_repro.decoding.program import FEW_ROWS, Advance, ignore, static_shapes
@@ -248,12 +247,7 @@ class ModelEngine(Engine):
         with self._compiling:
             if key not in self._compiled:
                 self._compiled[key] = compiled(steered, rules)
-        rows, length = sentences.inputs.shape
-        with process.explain_out_of_memory(
-            lambda: f"a search of {rows} sentences of {length} tokens by {beam_size} beams",
-            "Lower batch_size, or beam_size; t2t-decoder has them in --decode_hparams.",
-        ):
-            ids, scores = self._compiled[key].search(sentences, search.alpha, device)
+        ids, scores = self._compiled[key].search(sentences, search.alpha, device)
         return ids[:, :top_beams], scores[:, :top_beams]
 
 

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from keras import ops
 
-from t2t_repro import process
 from t2t_repro.decoding.program import Advance, Program, few_row_counts, ignore, padded
 from t2t_repro.models import copies
 from t2t_repro.text.encoders import EOS_ID
@@ -40,11 +39,7 @@ def run_pairs(
             for side in (0, 1)
         )
         data = {"inputs": inputs, "targets": targets}
-        with process.explain_out_of_memory(
-            lambda: f"{rows} pairs of {inputs.shape[1]} and {targets.shape[1]} tokens",
-            "Lower batch_size; t2t-decoder has it in --decode_hparams.",
-        ):
-            return batch, np.asarray(program.run(data, device))
+        return batch, np.asarray(program.run(data, device))
 
     some_at_a_time = batches(order, pairs, batch_size, exact)
     devices = copies.devices_of(program.model)

@@ -58,7 +58,9 @@ def find(request: TrainRequest) -> int:
         try:
             tried = _with(request, batch_size=size)
             peak = process.call(_peak, tried.config, request.load_user_code)
-        except process.OutOfMemory:
+        except Exception as error:
+            if not process.lacks_memory(error):
+                raise
             peak = math.inf
         if peak <= room:
             print(f"batch_size {size:,} fits, in {peak / 2**20:,.0f} MB.")

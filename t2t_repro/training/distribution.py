@@ -1,6 +1,5 @@
 """The training step of the model, compiled, on all the devices of a run, and its batches."""
 
-import contextlib
 import functools
 import math
 import threading
@@ -10,7 +9,6 @@ from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import keras
-import numpy as np
 
 from t2t_repro import process
 from t2t_repro.models.guarded import GuardedModel
@@ -92,9 +90,8 @@ def step_function(
         step = _on_replicas(model, devices)
 
     def run(batch: dict, observed: bool = False) -> Made:
-        with naming_the_batch("a step", batch):
-            loss, finite, squares = step(batch, observed)
-            return Made(float(loss), bool(finite), squares)  # waits for the step
+        loss, finite, squares = step(batch, observed)
+        return Made(float(loss), bool(finite), squares)  # waits for the step
 
     return run
 
@@ -317,26 +314,3 @@ def was_compiling(model: keras.Model) -> bool:
     if keras.backend.backend() != "jax":
         return False
     return not any(variable.value.is_deleted() for variable in model.variables)
-
-
-def shapes(batch: Mapping[str, Any]) -> str:
-    """Returns such as "inputs 31 x 128, targets 31 x 120"."""
-    sizes = {side: np.shape(value) for side, value in batch.items()}
-    return ", ".join(f"{side} {rows} x {length}" for side, (rows, length) in sizes.items())
-
-
-def naming_the_batch(
-    what: str, batch: Mapping[str, Any]
-) -> contextlib.AbstractContextManager[None]:
-    """Turns a lack of memory into a UserError that names the batch and the flags to lower.
-
-    Args:
-        what: what is done with it, such as "a step".
-        batch: that batch.
-    """
-    return process.explain_out_of_memory(
-        lambda: f"{what} on a batch of {shapes(batch)} (sentences x tokens)",
-        "Lower --hparams=batch_size=TOKENS, or max_length=TOKENS if only the longest sentences are "
-        "too much, in another --output_dir; t2t-trainer --find_batch_size finds one "
-        "that fits.",
-    )

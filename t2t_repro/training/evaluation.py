@@ -66,8 +66,7 @@ class Evaluator:
         """
 
         def statistics_of(batch: dict, device: str) -> tuple[dict, np.ndarray]:
-            with distribution.naming_the_batch("an evaluation", batch):
-                return self._statistics_of(batch, device), batch["targets"]
+            return self._statistics_of(batch, device), batch["targets"]
 
         found = metrics.Accumulator(self._names)
         batches, devices = 0, copies.devices_of(self._statistics.model)

@@ -8,7 +8,6 @@ from t2t_repro import registry
 from t2t_repro.config import HParams
 from t2t_repro.data.needs import DataNeeds
 from t2t_repro.errors import UserError
-from t2t_repro.process import OutOfMemory
 from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.training import batch_size, trainable
 from t2t_repro.training.batch_size import MeanBatch
@@ -25,14 +24,14 @@ def request_of(path, **changes):
     return TrainRequest(run=RunDirectory(path), config=config, problem=problem, plan=plan)
 
 
-@pytest.mark.parametrize("peak", [OutOfMemory(), 600 * MB])
+@pytest.mark.parametrize("peak", [MemoryError(), 600 * MB])
 def test_a_size_that_does_not_fit_is_halved(tmp_path, monkeypatch, capsys, peak):
     tried, gathers = [], {"effective_batch_size": 9000}
 
     def call(function, config, load_user_code):
         tried.append(config.hparams.batch_size)
         assert config.hparams.optimizer_multistep_accumulate_steps == 2
-        if tried[-1] > fits and isinstance(peak, OutOfMemory):
+        if tried[-1] > fits and isinstance(peak, MemoryError):
             raise peak
         return 500 * MB if tried[-1] <= fits else peak
 

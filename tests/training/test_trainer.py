@@ -3,7 +3,6 @@ import shutil
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from t2t_repro.config import HParams
 from t2t_repro.errors import UserError
@@ -48,24 +47,6 @@ def test_checkpoints_and_evaluations_by_time(run, make_model, make_batches, monk
     steps = [checkpoints.step_of(path) for path in checkpoints.list_checkpoints(run.path)]
     assert len(steps) > 3 and steps[-1] == 30
     assert list(evaluations) == steps
-
-
-@pytest.mark.parametrize(
-    "error",
-    [
-        MemoryError(),
-        tf.errors.ResourceExhaustedError(None, None, "OOM when allocating tensor"),
-        RuntimeError("RESOURCE_EXHAUSTED: Out of memory while trying to allocate 9 bytes."),
-    ],
-)
-def test_a_lack_of_memory_names_the_bucket_and_the_flags(error):
-    batch = {"inputs": np.ones((2, 3)), "targets": np.ones((2, 4))}
-    with pytest.raises(UserError, match="2 x 3.*2 x 4.*batch_size=.*max_length.*--find_batch_size"):
-        with distribution.naming_the_batch("a step", batch):
-            raise error
-    with pytest.raises(ZeroDivisionError):
-        with distribution.naming_the_batch("a step", batch):
-            raise ZeroDivisionError
 
 
 def test_a_torn_checkpoint_is_named_and_what_is_done_again_is_in_the_metrics_once(
