@@ -9,6 +9,7 @@ from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import keras
+import numpy as np
 
 from t2t_repro import process
 from t2t_repro.models.guarded import GuardedModel
@@ -314,3 +315,9 @@ def was_compiling(model: keras.Model) -> bool:
     if keras.backend.backend() != "jax":
         return False
     return not any(variable.value.is_deleted() for variable in model.variables)
+
+
+def shapes(batch: Mapping[str, Any]) -> str:
+    """Returns such as "inputs 31 x 128, targets 31 x 120"."""
+    sizes = {side: np.shape(value) for side, value in batch.items()}
+    return ", ".join(f"{side} {rows} x {length}" for side, (rows, length) in sizes.items())
