@@ -34,9 +34,9 @@ def writing(path: str | os.PathLike, mode: str = "w") -> Iterator[Any]:
         with open(path, mode, **text) as file:
             yield file
         return
-    path = pathlib.Path(os.path.realpath(path))
-    if path.is_dir():  # found before the work is done, not after it
+    if os.path.isdir(path):  # found before the work is done, not after it
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
+    path = pathlib.Path(os.path.realpath(path))
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(path.name + INCOMPLETE)
     try:

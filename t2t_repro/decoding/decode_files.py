@@ -381,9 +381,9 @@ def growing(
             files += [stack.enter_context(writing(path, "wb")) for path in paths]
             yield 0, append
             return
-        for path, own in zip(whole, unfinished, strict=True):
+        for named, path, own in zip(paths, whole, unfinished, strict=True):
             if path.is_dir():  # found before the work is done
-                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(named))
             path.parent.mkdir(parents=True, exist_ok=True)
             others = f"{glob.escape(path.name)}.{'[0-9a-f]' * len(digest)}{INCOMPLETE}"
             for other in set(path.parent.glob(others)) - {own}:
