@@ -73,7 +73,7 @@ def ctranslate2_model(tmp_path, monkeypatch):
 
     def make(encoder, **decoding):
         monkeypatch.setattr("t2t_repro.export.ctranslate2.CTranslate2Engine", Reversing)
-        encoders = {"inputs": encoder, "targets": encoder}
+        encoders = dict.fromkeys(("inputs", "targets"), encoder)
         problem = types.SimpleNamespace(feature_encoders=lambda folder: encoders)
         monkeypatch.setattr(models.registry, "get_problem", lambda name: problem)
         (tmp_path / "model.bin").write_bytes(b"weights")

@@ -76,14 +76,12 @@ def test_where_trainings_were_not_whole_it_is_an_early_look(changes, number):
     assert doubts(Results(study, cells)) == number
 
 
+LINEAR = "*linear_decay,learning_rate_decay_steps=4000"
+
+
 @pytest.mark.parametrize(
-    ("schedule", "unigram", "number"),
-    [
-        ("*linear_decay,learning_rate_decay_steps=4000", 5.0, 0),
-        ("*linear_decay,learning_rate_decay_steps=4000", 3.0, 2),  # of which hardly half is learned
-        ("", 5.0, 2),
-        ("*rsqrt_decay", 5.0, 2),
-    ],
+    "schedule, unigram, number",  # of 3.0, hardly half is learned
+    [(LINEAR, 5.0, 0), (LINEAR, 3.0, 2), ("", 5.0, 2), ("*rsqrt_decay", 5.0, 2)],
 )
 def test_a_rate_that_falls_to_nothing_ends_a_training_that_learned(schedule, unigram, number):
     rate = f"learning_rate_schedule=constant*linear_warmup{schedule}"
@@ -92,16 +90,11 @@ def test_a_rate_that_falls_to_nothing_ends_a_training_that_learned(schedule, uni
     assert doubts(Results(study, cells)) == number
 
 
-@pytest.mark.parametrize(
-    ("seeds", "warmups", "number"), [(3, "700 and 700", 0), (1, "2,000 and 700", 2)]
-)
-def test_one_that_diverges_with_its_best_warm_up_is_judged_by_another_only_if_it_always_does(
+@pytest.mark.parametrize("seeds, warmups, number", [(3, "700 and 700", 0), (1, "2,000 and 700", 2)])
+def test_one_that_diverges_is_judged_by_another_warm_up_only_if_it_always_does(
     seeds, warmups, number
 ):
     study = study_of()
-    but = [
-        result_of(cell_of(study, POST, 2000, seed), 2.0, stopped_at=3, dev_loss=None)
-        for seed in range(seeds)
-    ]
-    results = found(study, but)
+    of = [cell_of(study, POST, 2000, seed) for seed in range(seeds)]
+    results = found(study, [result_of(cell, 2.0, stopped_at=3, dev_loss=None) for cell in of])
     assert first(results)["warm-up"] == f"best: {warmups}" and doubts(results) == number

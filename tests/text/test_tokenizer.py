@@ -6,8 +6,6 @@ import sys
 import unicodedata
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from t2t_repro.text import tokenizer
 
@@ -19,6 +17,7 @@ def test_tokens_equal_tensor2tensors():
     assert len(ROWS) == 244
     for row in ROWS:
         assert tokenizer.encode(row["text"]) == row["tokens"]
+        assert tokenizer.decode(row["tokens"]) == row["text"]
 
 
 @pytest.mark.parametrize(
@@ -35,11 +34,6 @@ def test_tokens_equal_tensor2tensors():
 )
 def test_only_a_single_blank_between_words_is_implied(text, tokens):
     assert tokenizer.encode(text) == tokens
-
-
-@given(st.text())
-def test_decode_undoes_encode(text):
-    assert tokenizer.decode(tokenizer.encode(text)) == text
 
 
 def test_tokens_are_counted_in_order():

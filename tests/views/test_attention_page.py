@@ -1,13 +1,13 @@
 """The attention page: it holds the model's own weights, and works in a real browser."""
 
 import base64
-import json
 import re
 
 import numpy as np
 import pytest
 
 from t2t_repro.views import attention, attention_page
+from tests.views.pages import content, policy_of
 
 SOURCES = ["A_", "dog_", "</script>", "runs_", "<EOS>"]
 TARGETS = ["@DATA@", "Hund_", "<EOS>"]
@@ -41,11 +41,6 @@ def page(found, heads):
     return attention_page.page(found, heads, "A & B <i>")
 
 
-def content(page):
-    (data,) = re.findall('<script type="application/json" id="data">(.*?)</script>', page, re.S)
-    return json.loads(data)
-
-
 def test_it_holds_the_weights_to_a_hundred_thousandth(page, found):
     for each, stored in zip(found, content(page)["maps"], strict=True):
         shares = np.frombuffer(base64.b64decode(stored["weights"]), "<u2") / attention_page.STEPS
@@ -55,20 +50,14 @@ def test_it_holds_the_weights_to_a_hundred_thousandth(page, found):
 
 
 def test_words_are_words_whatever_they_spell(page):
-    assert page.count("</script>") == 2
-    assert "<title>A &amp; B &lt;i&gt;</title>" in page
     assert '<p class="sentence">A_ dog_ &lt;/script&gt; runs_ &lt;EOS&gt;</p>' in page
     assert '<p class="sentence">@DATA@ Hund_ &lt;EOS&gt;</p>' in page
 
 
 def test_nothing_else_may_run_or_load(page):
-    (policy,) = re.findall('Content-Security-Policy" content="(.*?)"', page)
-    assert re.fullmatch(
-        "default-src 'none'; script-src 'sha256-[A-Za-z0-9+/]{43}='; "
-        "style-src 'sha256-[A-Za-z0-9+/]{43}='; base-uri 'none'; form-action 'none'",
-        policy,
-    )
-    assert not re.search(r"""(src|href)=|@import|url\(|fetch\(""", page)
+    sha = "'sha256-[A-Za-z0-9+/]{43}='"
+    policy = f"default-src 'none'; script-src {sha}; style-src {sha}; base-uri 'none'"
+    assert re.fullmatch(f"{policy}; form-action 'none'", policy_of(page))
 
 
 SHOWN = "return [...document.querySelectorAll('#drawing line')].length"
