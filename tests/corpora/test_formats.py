@@ -72,6 +72,25 @@ def test_reads_two_files_and_keeps_empty_sides(tmp_path):
     assert read(source, target=target) == pairs
 
 
+TMX = """<?xml version="1.0" encoding="{encoding}"?>
+<!DOCTYPE tmx SYSTEM "tmx14.dtd">
+<tmx version="1.4"><header srclang="en-US" segtype="sentence"/><body>
+<tu><note>x</note>
+  <tuv xml:lang="de-DE"><seg>Ein <bpt i="1">&lt;b&gt;</bpt>Hund<ept i="1">&lt;/b&gt;</ept> &amp;
+    ein <hi>Ä</hi></seg></tuv>
+  <tuv xml:lang="EN_us"><seg>A dog<ph>{{1}}<sub>no</sub></ph></seg></tuv>
+  <tuv xml:lang="fr"><seg>Un chien</seg></tuv>
+</tu>
+<tu><tuv lang="en-US"><seg>Alone</seg></tuv></tu>
+<tu><tuv lang="en-US"><seg>Two&nbsp;cats</seg></tuv><tuv lang="de-DE"><seg>Katzen</seg></tuv></tu>
+</body></tmx>
+"""
+TMX_PAIRS = [("A dog", "Ein Hund & ein Ä"), ("Two\u00a0cats", "Katzen")]
+BOMB = '<!DOCTYPE t [<!ENTITY a "b"><!ENTITY c "&a;&a;">]>\n<tmx><tu>&c;</tu></tmx>'
+FULL = TMX.format(encoding="utf-8")
+TWO = "".join(f'<tuv lang="{c}"><seg>{c}</seg></tuv>' for c in ("de", "en-GB", "en-US"))
+
+
 @pytest.mark.parametrize(
     "name, text, sides, named",
     [
@@ -87,6 +106,12 @@ def test_reads_two_files_and_keeps_empty_sides(tmp_path):
         ("a.jsonl", '{"source": "a"\n', (), "line 1 of .*a.jsonl"),
         ("a.tsv", b"a\tb\nna\xefve\tc\n", (), "a.tsv.* 0xef at line 2, column 3"),
         ("a.txt", "one side\n", (), "a.txt"),
+        ("a.tmx", "<tmx>\n<tu></tmx>", GERMAN, "a.tmx.*line 2"),
+        ("a.tmx", '<?xml version="1.0" encoding="big5"?><tmx/>', GERMAN, "a.tmx"),
+        ("a.tmx", BOMB, GERMAN, "a.tmx.*EntitiesForbidden"),
+        ("a.tmx", FULL, Sides(), "--source_language .*a.tmx"),
+        ("a.tmx", FULL, Sides(("en", "pl")), "a.tmx.*de-DE, en-US.*--source_language"),
+        ("a.tmx", f"<tmx><tu>{TWO}</tu></tmx>", GERMAN, "en-GB, en-US"),
     ],
 )
 def test_what_cannot_be_read_is_named(tmp_path, name, text, sides, named):
@@ -101,22 +126,6 @@ def test_a_file_with_both_sides_needs_no_other(tmp_path):
             read(source, target=target)
 
 
-TMX = """<?xml version="1.0" encoding="{encoding}"?>
-<!DOCTYPE tmx SYSTEM "tmx14.dtd">
-<tmx version="1.4"><header srclang="en-US" segtype="sentence"/><body>
-<tu><note>x</note>
-  <tuv xml:lang="de-DE"><seg>Ein <bpt i="1">&lt;b&gt;</bpt>Hund<ept i="1">&lt;/b&gt;</ept> &amp;
-    ein <hi>Ä</hi></seg></tuv>
-  <tuv xml:lang="EN_us"><seg>A dog<ph>{{1}}<sub>no</sub></ph></seg></tuv>
-  <tuv xml:lang="fr"><seg>Un chien</seg></tuv>
-</tu>
-<tu><tuv lang="en-US"><seg>Alone</seg></tuv></tu>
-<tu><tuv lang="en-US"><seg>Two&nbsp;cats</seg></tuv><tuv lang="de-DE"><seg>Katzen</seg></tuv></tu>
-</body></tmx>
-"""
-TMX_PAIRS = [("A dog", "Ein Hund & ein Ä"), ("Two\u00a0cats", "Katzen")]
-
-
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
 def test_reads_tmx(tmp_path, encoding, capsys):
     text = TMX.format(encoding=encoding)
@@ -124,24 +133,3 @@ def test_reads_tmx(tmp_path, encoding, capsys):
     assert "de-DE, en-US, EN_us, fr" in capsys.readouterr().err
     turned = read(write(tmp_path / "a.tmx.gz", text, encoding), Sides(("de-de", "en-us")))
     assert turned == [(target, source) for source, target in TMX_PAIRS]
-
-
-BOMB = '<!DOCTYPE t [<!ENTITY a "b"><!ENTITY c "&a;&a;">]>\n<tmx><tu>&c;</tu></tmx>'
-FULL = TMX.format(encoding="utf-8")
-TWO = "".join(f'<tuv lang="{c}"><seg>{c}</seg></tuv>' for c in ("de", "en-GB", "en-US"))
-
-
-@pytest.mark.parametrize(
-    "text, sides, message",
-    [
-        ("<tmx>\n<tu></tmx>", GERMAN, "a.tmx.*line 2"),
-        ('<?xml version="1.0" encoding="big5"?><tmx/>', GERMAN, "a.tmx"),
-        (BOMB, GERMAN, "a.tmx.*EntitiesForbidden"),
-        (FULL, Sides(), "--source_language .*a.tmx"),
-        (FULL, Sides(("en", "pl")), "a.tmx.*de-DE, en-US.*--source_language"),
-        (f"<tmx><tu>{TWO}</tu></tmx>", GERMAN, "en-GB, en-US"),
-    ],
-)
-def test_tmx_that_cannot_be_read_is_named(tmp_path, text, sides, message):
-    with pytest.raises(UserError, match=message):
-        read(write(tmp_path / "a.tmx", text), sides)

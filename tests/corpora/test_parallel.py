@@ -2,13 +2,13 @@
 
 import gzip
 import os
-import tarfile
 import zipfile
 
 import pytest
 
 from t2t_repro.corpora import parallel as corpora
 from t2t_repro.errors import UserError
+from tests.problems.wmt14_archives import write_archive
 
 
 def compiled(tmp_path, datasets, name="out", **options):
@@ -16,19 +16,10 @@ def compiled(tmp_path, datasets, name="out", **options):
     return [open(base + end, encoding="utf-8").read() for end in (".lang1", ".lang2")]
 
 
-def archive(tmp_path, name, files):
-    for file, text in files.items():
-        (tmp_path / file).write_text(text)
-    with tarfile.open(tmp_path / name, "w:gz") as tar:
-        for file in files:
-            tar.add(tmp_path / file, file)
-            (tmp_path / file).unlink()
-
-
 def test_plain_files_an_archive_and_gz_one_after_the_other(tmp_path):
     (tmp_path / "a.en").write_text(" one \n\ntwo\n")
     (tmp_path / "a.de").write_text("eins\nleer\nzwei\n")
-    archive(tmp_path, "b.tgz", {"b.en": "three\n", "b.de": "drei\n"})
+    write_archive(tmp_path / "b.tgz", {"b.en": "three\n", "b.de": "drei\n"})
     for language, text in (("en", "four\n"), ("de", "vier\n")):
         (tmp_path / f"c.{language}.gz").write_bytes(gzip.compress(text.encode()))
     datasets = [
@@ -105,7 +96,7 @@ def test_tsv_columns_of_files_in_an_archive(tmp_path):
 
 def test_a_half_finished_run_is_not_taken_for_whole(tmp_path):
     """One killed while it unpacked, and one while it wrote."""
-    archive(tmp_path, "a.tgz", {"a.en": "one\ntwo\n", "a.de": "eins\nzwei\n"})
+    write_archive(tmp_path / "a.tgz", {"a.en": "one\ntwo\n", "a.de": "eins\nzwei\n"})
     (tmp_path / "a.de.incomplete").write_text("ei")
     (tmp_path / "out.lang1").write_text("one\ntwo\n")
     (tmp_path / "out.lang2.incomplete").write_text("eins\n")
