@@ -1,5 +1,7 @@
 """What each signature of a SavedModel answers, beside what the library computes."""
 
+import json
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -143,6 +145,15 @@ def test_the_python_calls_of_the_readme_run(small, loaded, monkeypatch, capsys):
     code = (path / "README.md").read_text().partition("```python\n")[2].partition("```")[0]
     exec(compile(code, "README.md", "exec"), {})
     assert capsys.readouterr().out.count("tf.Tensor") == 4
+
+
+def test_what_lies_in_the_folder(small):
+    _, _, path = small
+    fixed = json.loads((path / "decode_hparams.json").read_text())
+    assert fixed == {"beam_size": 2, "alpha": 0.6, "extra_length": 9, "max_input_size": 80}
+    readme = (path / "README.md").read_text()
+    for text in (f'load("{path}")', "/models/translate/7 -e", "80 tokens", "Ein Mann schläft."):
+        assert text in readme
 
 
 def test_attention_equals_the_models(small, signatures):
