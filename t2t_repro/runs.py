@@ -240,6 +240,36 @@ class TrainedRun(RunDirectory):
         say(f"Decoding with step {state.step} of {checkpoint or self.path}")
         return model
 
+    def ensemble(
+        self, others: Sequence["TrainedRun"], checkpoint: str | None = None, **how: Any
+    ) -> Any:
+        """Returns the trained model, or an `Ensemble` of it and those of other runs.
+
+        Args:
+            others: runs of the same problem; the newest checkpoint of each is taken.
+            checkpoint: as in `model`; that of this run.
+            how: with_weights, say: as in `model`.
+
+        Raises:
+            UserError: if another run is of another problem, or its vocabulary is another.
+        """
+        from t2t_repro.decoding.engine import Ensemble
+
+        models = [self.model(checkpoint, **how)]
+        for other in others:
+            if other._ids != self._ids:
+                raise UserError(
+                    f"Expected runs of {self.config.problem} with the same vocabulary in "
+                    f"--ensemble. Received: {other.path}, of {other.config.problem}."
+                )
+            models.append(other.on(self.devices).model(**how))
+        return Ensemble(models) if others else models[0]
+
+    @property
+    def _ids(self) -> tuple[str, list[bytes]]:
+        """What decides what an id means."""
+        return self.config.problem, [file.read_bytes() for file in self.vocabulary_files]
+
     def translator(self, engine: Any, settings: DecodeHParams, **how: Any) -> Any:
         """Returns the `Translator` of an engine: text to text, for a parser to trees.
 

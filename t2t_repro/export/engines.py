@@ -1,16 +1,13 @@
 """A job of t2t-decoder is carried out by the engine that it names."""
 
-import operator
 import os
-from typing import Any
 
 from t2t_repro.decoding.decode_files import DecodeJob, Report
-from t2t_repro.decoding.engine import Engine, Ensemble, ModelEngine
+from t2t_repro.decoding.engine import Engine, ModelEngine
 from t2t_repro.decoding.settings import DecodeHParams
-from t2t_repro.errors import UserError
 from t2t_repro.export import ctranslate2, forms
 from t2t_repro.files import locked, sha256
-from t2t_repro.runs import TrainedRun, trained_run
+from t2t_repro.runs import trained_run
 from t2t_repro.training import checkpoints, devices
 from t2t_repro.training.state import WEIGHTS
 
@@ -29,23 +26,11 @@ def _model(job: DecodeJob, say: Report) -> Engine:
     where = devices.here(job.request.worker_gpu)
     searches = job.searches()
     named = (path.strip() for path in (job.request.ensemble or "").split(","))
-    others = [trained_run(path).on(where) for path in named if path]
-    how: dict[str, Any] = {"with_weights": job.settings.return_alignments, "say": say}
-    models = [job.run.on(where).model(job.request.checkpoint_path, **how)]
-    for other in others:
-        _check_same_ids(job.run, other)
-        models.append(other.model(**how))
-    return ModelEngine(Ensemble(models) if others else models[0], searches)
-
-
-def _check_same_ids(run: TrainedRun, other: TrainedRun) -> None:
-    """Refuses, of an ensemble, a run of another problem or vocabulary."""
-    vocabularies = ([file.read_bytes() for file in each.vocabulary_files] for each in (run, other))
-    if run.config.problem != other.config.problem or operator.ne(*vocabularies):
-        raise UserError(
-            f"Expected runs of {run.config.problem} with the same vocabulary in --ensemble. "
-            f"Received: {other.path}, of {other.config.problem}."
-        )
+    others = [trained_run(path) for path in named if path]
+    model = job.run.on(where).ensemble(
+        others, job.request.checkpoint_path, with_weights=job.settings.return_alignments, say=say
+    )
+    return ModelEngine(model, searches)
 
 
 def _ctranslate2(job: DecodeJob, say: Report) -> Engine:
