@@ -1,3 +1,4 @@
+import io
 import json
 import re
 import shutil
@@ -140,10 +141,9 @@ def test_shards(numbers, source, tmp_path):
 
 
 def test_interactive(numbers, monkeypatch, capsys):
-    typed = iter(["3 4", "q"])
-    monkeypatch.setattr("builtins.input", lambda prompt: next(typed))
+    monkeypatch.setattr("sys.stdin", io.StringIO("3 4\nq\n"))
     decode(f"--output_dir={numbers.path}", "--decode_interactive")
-    assert len(capsys.readouterr().out.splitlines()) == 2
+    assert len(capsys.readouterr().out.splitlines()) == 3  # two prompts
 
 
 def test_another_engine_writes_the_same_and_its_model_once(
