@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     import keras
 
     from t2t_repro.data.job import Job
+    from t2t_repro.decoding.dev_bleu import DevBleu
     from t2t_repro.training.log import Samples
-    from t2t_repro.training.request import DecodedBleu
 
 SAMPLES_EVERY = 5000  # steps: translations of dev for TensorBoard
 DATA_DIR, RUNS_DIR = "t2t_data", "t2t_runs"
@@ -407,7 +407,7 @@ def make_samples(
 
 def make_bleu(
     problem: Problem, config: RunConfig, sentences: int
-) -> "Callable[[keras.Model, str], DecodedBleu] | None":
+) -> "Callable[[keras.Model, str], DevBleu] | None":
     """Returns what makes, of a model and a split, the BLEU of that many; None: of none.
 
     Raises:
@@ -417,7 +417,7 @@ def make_bleu(
         return None
     check_text(problem, "--eval_bleu_sentences")
 
-    def make(model: "keras.Model", split: str) -> "DecodedBleu":
+    def make(model: "keras.Model", split: str) -> "DevBleu":
         from t2t_repro.decoding.dev_bleu import DevBleu, DevSample
 
         return DevBleu(model, DevSample(problem, config.data_dir, split, sentences))

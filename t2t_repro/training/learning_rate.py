@@ -35,9 +35,8 @@ def highest(hparams: HParams, steps: int) -> float:
     """Returns the highest rate of a training of `steps` batches, at 100 of them and at the end of
     the warm-up."""
     rate = schedule(hparams)
-    gathered = hparams.optimizer_multistep_accumulate_steps or 1
     last = max(1, steps - 1)
-    peak = min(max(1, hparams.learning_rate_warmup_steps * gathered), last)
+    peak = min(max(1, hparams.learning_rate_warmup_steps * trainable.gathered(hparams)), last)
     return max(float(rate(step)) for step in (peak, *np.linspace(1, last, 100).astype(int)))
 
 
@@ -139,7 +138,7 @@ def _legacy(hp, step):
     if hp.learning_rate_decay_scheme == "noam":
         rate = _noam(hp, step)
     else:
-        decay = _SCHEMES[trainable.scheme(hp)](hp, step)
+        decay = _SCHEMES[hp.learning_rate_decay_scheme or "none"](hp, step)
         rate = ops.where(step < hp.learning_rate_warmup_steps, _exponential_warmup(hp, step), decay)
     return rate * correction(hp) * hp.learning_rate
 

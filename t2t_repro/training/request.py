@@ -7,7 +7,7 @@ import dataclasses
 import os
 import pathlib
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any
 
 from t2t_repro.config import BASELINES
 from t2t_repro.data.job import Job
@@ -65,22 +65,6 @@ class Foresight:
     yes: bool = flag(False, "Go to work even where this machine plainly cannot end it.")
 
 
-class DecodedBleu(Protocol):
-    """BLEU of what a model writes, as `decoding.dev_bleu.DevBleu`.
-
-    Attributes:
-        sample: of what, in words.
-        signature: how it is computed, sacreBLEU's.
-    """
-
-    sample: str
-    signature: str
-
-    def score(self) -> float:
-        """Returns the BLEU in percent of what the model writes as it stands."""
-        ...
-
-
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TrainRequest:
     """What to train, where and how.
@@ -102,8 +86,9 @@ class TrainRequest:
         finish: whether to average and to choose a search at the end, as t2t-avg-all --tune.
         make_samples: makes, of the model and the split, what writes samples for TensorBoard, in
             schedules that evaluate; None: there are none.
-        make_bleu: makes, of the model and the split, what decodes at each evaluation, whose score
-            is the metric `DECODED_BLEU`; None: nothing is decoded.
+        make_bleu: makes, of the model and the split, what decodes at each evaluation, as
+            `decoding.dev_bleu.DevBleu`. Its `score` is the metric `DECODED_BLEU`, its `sample` says
+            of what, and its `signature` how it is computed. None: nothing is decoded.
         samples_every: at the steps that are multiples of this; 0: never.
         load_user_code: loads the user's own package, such as of a model, in a process that knows
             nothing of it yet; None: there is none. It is pickled.
@@ -127,7 +112,7 @@ class TrainRequest:
     foresight: Foresight | None = None
     finish: bool = False
     make_samples: "Callable[[keras.Model, str], Samples] | None" = None
-    make_bleu: "Callable[[keras.Model, str], DecodedBleu] | None" = None
+    make_bleu: "Callable[[keras.Model, str], Any] | None" = None
     samples_every: int = 0
     load_user_code: Callable[[], None] | None = None
 

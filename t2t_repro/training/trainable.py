@@ -26,19 +26,15 @@ def check(hparams: HParams) -> None:
     for name in factors(hparams):
         if name not in FACTORS:
             raise unknown("factor in learning_rate_schedule", name, FACTORS)
-        if name == "legacy" and scheme(hparams) not in SCHEMES:
-            raise unknown("learning_rate_decay_scheme", scheme(hparams), SCHEMES)
+        scheme = hparams.learning_rate_decay_scheme or "none"
+        if name == "legacy" and scheme not in SCHEMES:
+            raise unknown("learning_rate_decay_scheme", scheme, SCHEMES)
 
 
 def factors(hparams: HParams) -> list[str]:
     """Returns the names of the factors of `learning_rate_schedule`, known or not."""
     names = (name.strip() for name in hparams.learning_rate_schedule.split("*"))
     return [name for name in names if name]
-
-
-def scheme(hparams: HParams) -> str:
-    """Returns what the factor "legacy" decays by."""
-    return hparams.learning_rate_decay_scheme or "none"
 
 
 def gathered(hparams: HParams) -> int:

@@ -9,9 +9,10 @@ import keras
 import numpy as np
 import pytest
 
-from t2t_repro import config
+from t2t_repro import config, registry
 from t2t_repro.config import HParams
-from t2t_repro.training import learning_rate
+from t2t_repro.errors import UserError
+from t2t_repro.training import learning_rate, optimizers, trainable
 
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden"
 TABLES = json.loads((GOLDEN / "learning_rate.json").read_text())
@@ -132,3 +133,19 @@ def test_the_configuration_says_what_each_factor_and_scheme_reads():
     assert list(config.SCHEMES) == list(learning_rate._SCHEMES)
     names = {field.name for field in dataclasses.fields(config.HParams)}
     assert names.issuperset(set().union(*config.FACTORS.values(), *config.SCHEMES.values()))
+    assert optimizers.KINDS.keys() == config.OPTIMIZERS.keys()
+
+
+@pytest.mark.parametrize(
+    "settings, name",
+    [
+        ({"learning_rate_schedule": "constant*linear_warmpu"}, "linear_warmup"),
+        ({"learning_rate_decay_scheme": "piecewise"}, "learning_rate_decay_scheme"),
+        ({"optimizer": "adamm"}, "'adam'"),
+    ],
+)
+def test_names_that_no_training_knows_are_refused(settings, name):
+    with pytest.raises(UserError, match=name):
+        trainable.check(HParams(**settings))
+    for known in registry.list_hparams():
+        trainable.check(registry.get_hparams(known))
