@@ -165,7 +165,7 @@ def data_of(request: TrainRequest) -> DataNeeds:
     problem, data_dir, job = request.problem, request.config.data_dir, request.job
     if job is None:
         tfrecord.find_shards(problem, Split.TRAIN, data_dir)
-    return needs.requirements(problem, data_dir, job and job.tmp_dir)
+    return needs.requirements(problem, data_dir, job.tmp_dir if job else None)
 
 
 class MeanBatch(NamedTuple):

@@ -34,8 +34,9 @@ def from_hparams(hparams: HParams) -> keras.optimizers.Optimizer:
     kind = KINDS[snake_case(hparams.optimizer)]
     # An argument has the name of its hparam: beta1 is optimizer_adam_beta1.
     prefix = f"optimizer_{kind.make.__name__.lower()}_"
-    own = {name: prefix + name for name in inspect.signature(kind.make).parameters}
-    own = {name: getattr(hparams, own[name]) for name in own if hasattr(hparams, own[name])}
+    names = inspect.signature(kind.make).parameters
+    known = [name for name in names if hasattr(hparams, prefix + name)]
+    own: dict[str, Any] = {name: getattr(hparams, prefix + name) for name in known}
     if kind.make is Adam:
         own["accumulate_steps"] = gathered(hparams)
         own["decoupled_decay"] = hparams.weight_decay * (kind.t2t_slots == "AdamW")

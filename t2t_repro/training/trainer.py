@@ -123,9 +123,9 @@ def train(request: TrainRequest, where: Devices = ONE, plan: str = "") -> dict[s
         if request.make_samples and request.samples_every and writer and decodes:
             write = request.make_samples(model, request.eval_split)
             hooks.append((request.samples_every, lambda step: write(step, writer)))
-    source = request.warm_start_from, request.warm_start_partial
-    if is_chief and source[0] and not checkpoints.latest(run.checkpoints_dir):
-        taken = warm_start.begin(model, problem, config.data_dir, *source)
+    source, partial = request.warm_start_from, request.warm_start_partial
+    if is_chief and source and not checkpoints.latest(run.checkpoints_dir):
+        taken = warm_start.begin(model, problem, config.data_dir, source, partial)
         log.say(f"{taken} See {WARM_START}.")
     if config.hparams.freeze:
         trained = sum(math.prod(variable.shape) for variable in model.trainable_weights)

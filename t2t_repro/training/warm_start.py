@@ -117,7 +117,7 @@ def begin(
         if theirs is not None and pieces is not None and shape[1:] == theirs.shape[1:]:
             what = RESIZED
             values[name], counted = _rows(np.array(variable), theirs, pieces)
-        elif pieces is None and shape == there:
+        elif theirs is not None and pieces is None and shape == theirs.shape:
             what, values[name] = TAKEN, theirs
         rows.append(Row(name, what, shape, there, counted))
     if not partial:
