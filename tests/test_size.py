@@ -32,7 +32,7 @@ BUDGETS = {
     "t2t_repro/serving": 812,
     "t2t_repro/study": 890,
     "t2t_repro/text": 1153,
-    "t2t_repro/training": 2591,
+    "t2t_repro/training": 2585,
     "t2t_repro/views": 900,
     "tests": 22511,
 }
