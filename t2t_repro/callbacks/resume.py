@@ -76,13 +76,14 @@ class ExactResume(FitCallback):
         self._found = checkpoints.newest_whole(self._folder, on_stderr)
         state = checkpoints.read_state(self._found) if self._found else checkpoints.State(step=0)
         self._batches = state.batches
-        x, self._steps = _stream(arguments, self._batches)
+        given = arguments.get("x"), arguments.get("steps_per_epoch")
+        x, self._steps = _stream(*given, state.batches)
         place = state.extra.get(_PLACE, {"epoch": 0, "ended": False})
-        first = arguments.get("epochs", 1) if place["ended"] else place["epoch"]
+        self._epoch = arguments.get("epochs", 1) if place["ended"] else place["epoch"]
         # The weights at the end of an epoch, until averages or the best take their place.
         self._trained: checkpoints.Values = []
         self._prepared = True
-        return arguments | {"x": x, "steps_per_epoch": self._steps, "initial_epoch": first}
+        return arguments | {"x": x, "steps_per_epoch": self._steps, "initial_epoch": self._epoch}
 
     def on_train_begin(self, logs=None):
         if not self._prepared:
@@ -93,7 +94,8 @@ class ExactResume(FitCallback):
         self._prepared = False
         if self._found:
             checkpoints.restore(self.model, self._found)
-            print(f"Continuing from {self._found}.")
+            ended = " (it has ended)" * (self._epoch >= self.params["epochs"])
+            print(f"Continuing from {self._found}{ended}.")
 
     def on_epoch_begin(self, epoch, logs=None):
         self._epoch = epoch
@@ -130,7 +132,7 @@ class ExactResume(FitCallback):
         return [each for each in others if getattr(each, "restore_best_weights", False)]
 
     def _save(self, epoch: int, ended: bool = False) -> None:
-        arrays = {}
+        arrays: dict[str, np.ndarray] = {}
         for key, callback in self._others.items():
             held = vars(callback)
             found = {name: held[name] for name in _COUNTERS if held.get(name) is not None}
@@ -160,20 +162,18 @@ def _named(callbacks: Any) -> dict[str, keras.callbacks.Callback]:
     return {f"{kind}-{kinds[:i].count(kind)}": given[i] for i, kind in enumerate(kinds)}
 
 
-def _stream(arguments: dict[str, Any], start: int) -> tuple[Any, int]:
+def _stream(x: Any, steps: int | None, start: int) -> tuple[Any, int]:
     """Returns endless data without their first `start` batches, and the steps of an epoch."""
-    x: Any = arguments.get("x")
-    size, rest = 0, None
+    rest: Any = None
     if isinstance(x, Batches):
-        size, rest = x.num_batches or 0, itertools.chain.from_iterable(itertools.repeat(x))
+        steps, rest = steps or x.num_batches, itertools.chain.from_iterable(itertools.repeat(x))
         rest = itertools.islice(rest, start, None)
     elif hasattr(x, "cardinality"):
-        size, rest = max(0, int(x.cardinality())), x.repeat().skip(start)
+        steps, rest = steps or max(0, int(x.cardinality())), x.repeat().skip(start)
     elif callable(x):
         rest = x(start)
     elif isinstance(x, Iterator):
         rest = itertools.islice(x, start, None)
-    steps = arguments.get("steps_per_epoch") or size
     if rest is None or not steps:
         raise UserError(
             "Expected a tf.data.Dataset of known cardinality(), such as "

@@ -76,7 +76,7 @@ def generate_data(
     except (OSError, ValueError):  # tensor2tensor leaves none; a broken one is replaced
         summary = {"problem": job.problem.name, "splits": {}}
     others = _other_sets(job)
-    kept, todo = [], []
+    kept, todo = list[Files](), list[Files]()
     for files in job.files():
         keep = not job.overwrite and _is_there(files, summary, report)
         # To count finds a broken text in seconds, and before any file is touched.

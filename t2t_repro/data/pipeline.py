@@ -624,12 +624,12 @@ def describe(
     """Returns how much a split holds, what the filter removes and what padding costs."""
     source = _Source(open_split(problem, split, data_dir), hparams, training, replicas, problem)
     planned = source.one_pass(source.kept)
-    real = [int(source.lengths[side][source.kept].sum()) for side in SIDES]
+    inputs, targets = (int(source.lengths[side][source.kept].sum()) for side in SIDES)
     room = sum(len(b) * int(n[b].max()) for b in planned for n in source.lengths.values())
     batches = float(source.full.sum()) if training else len(planned)
     filtered = len(source.length), source.too_short, source.too_long
-    longest, padding = int(source.length.max()), 1 - sum(real) / room
-    return SplitStatistics(*filtered, *real, longest, batches, padding)
+    longest, padding = int(source.length.max()), 1 - (inputs + targets) / room
+    return SplitStatistics(*filtered, inputs, targets, longest, batches, padding)
 
 
 def dataset(
