@@ -1,6 +1,5 @@
 """benchmarks/gpu.py: its rows, what it says where something is missing, and a tiny one for real."""
 
-import importlib.util
 import json
 
 import gpu
@@ -63,28 +62,9 @@ def test_every_row_is_measured_and_the_share_of_the_peak_is_that_of_the_data_she
     assert "--xla_compile=true" in machine.commands[2]
 
 
-def test_a_peak_that_is_given_is_taken_and_a_cpu_has_none(tmp_path):
-    run("--peak_tflops=800", "--precisions=bfloat16", process=Machine("NVIDIA B5"))
-    assert {row["mfu"] for row in rows(tmp_path) if "precision" in row} == {0.5}
-    run("--peak_tflops=800", "--precisions=bfloat16", process=Machine("CPU", kind="CPU"))
-    assert not any("mfu" in row for row in rows(tmp_path))
-
-
-def test_the_backends_that_are_asked_for(tmp_path):
-    run("--backends=jax", process=Machine("NVIDIA H100"))
-    asked = [(row["program"], row["backend"]) for row in rows(tmp_path)]
-    assert asked == [("train_step", "jax")] * 2 + [("decode", "jax")]
-
-
-def test_what_fails_is_a_row_and_the_others_go_on(tmp_path, monkeypatch):
+def test_what_fails_is_a_row_and_the_others_go_on(tmp_path):
     run("--precisions=float32", process=Machine(fails=["jax"]))
     assert [row.get("failure") for row in rows(tmp_path)].count("ResourceExhausted") == 2
-    find = importlib.util.find_spec
-    monkeypatch.setattr(
-        importlib.util, "find_spec", lambda name, *a: None if name == "jax" else find(name, *a)
-    )
-    run("--precisions=float32", process=Machine())
-    assert [row["backend"] for row in rows(tmp_path) if "failure" in row] == ["jax", "jax"]
 
 
 @pytest.mark.slow

@@ -2,8 +2,11 @@
 
 import json
 import os
+import re
 import signal
 import socket
+import subprocess
+import sys
 import threading
 import urllib.error
 import urllib.request
@@ -14,7 +17,6 @@ from t2t_repro.bin import server
 from t2t_repro.serving import models
 from t2t_repro.serving.server import listen, warn_of_reach
 from tests.provenances import recorded
-from tests.servers import servers
 
 
 @pytest.fixture(autouse=True)
@@ -111,11 +113,44 @@ def test_a_warning_where_others_can_ask(address, warned, capsys):
     assert (address in capsys.readouterr().err) == warned
 
 
+# A model that takes its time and reverses letters; no TensorFlow is loaded.
+REVERSING = """
+import sys, time, types
+from t2t_repro.bin import server
+from t2t_repro.serving import models
+
+class Reversing:
+    sha256, has_attention, counts_at_once, longest = "none", False, False, 99
+
+    def __init__(self, folder, record):
+        pass
+
+    def count_tokens(self, texts):
+        return [1 for text in texts]
+
+    def translate(self, texts, beams):
+        print("translating", flush=True)
+        time.sleep(0.5)
+        return [[models.Hypothesis(text[::-1], -1.0)] for text in texts]
+
+models.SavedModel = Reversing
+program = types.SimpleNamespace(share_cores=lambda rows: 1)
+sys.modules["t2t_repro.decoding.program"] = program
+server.console()
+"""
+
+
 @pytest.fixture
-def program(tmp_path):
-    """Starts the program with a slow model; returns its process and its address."""
-    with servers(tmp_path, seconds=0.5) as start:
-        yield start
+def started(folder):
+    """The program as a process, with its host and port."""
+    command = [sys.executable, "-c", REVERSING, f"--model={folder}", "--port=0"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True) as process:
+        for line in process.stdout:
+            if found := re.search(r"Serving .* on http://(.*):(\d+)/ ", line):
+                break
+        yield process, (found[1], int(found[2]))
+        process.kill()
 
 
 def ask(address, text):
@@ -127,26 +162,23 @@ def ask(address, text):
 
 @pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
 @pytest.mark.slow
-def test_a_signal_lets_it_answer_what_it_was_asked_and_end(program, signum):
-    started = program()
-    assert started.address[0] == "127.0.0.1"
+def test_a_signal_lets_it_answer_what_it_was_asked_and_end(started, signum):
+    process, address = started
+    assert address[0] == "127.0.0.1"
     answers = []
-    asking = threading.Thread(target=lambda: answers.append(ask(started.address, "abc")))
+    asking = threading.Thread(target=lambda: answers.append(ask(address, "abc")))
     asking.start()
-    assert started.process.stdout.readline() == "translating\n"
-    started.process.send_signal(signum)
-    _, error = started.process.communicate(timeout=30)
+    assert process.stdout.readline() == "translating\n"
+    process.send_signal(signum)
+    assert process.communicate(timeout=30)[1] == ""
     asking.join()
-    assert answers == ["cba"]
-    assert started.process.returncode == 0
-    assert error == ""
+    assert answers == ["cba"] and process.returncode == 0
     with pytest.raises(urllib.error.URLError):
-        ask(started.address, "abc")
+        ask(address, "abc")
 
 
-def test_clients_that_break_off_or_send_no_http(program):
-    started = program()
-    host, port = started.address
+def test_clients_that_break_off_or_send_no_http(started):
+    process, address = started
     broken = [
         b"\x16\x03\x01\x02\x00\x01\x00\x01",  # TLS
         b"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Length: 50\r\n\r\n{",
@@ -156,10 +188,10 @@ def test_clients_that_break_off_or_send_no_http(program):
         b"",
     ]
     for data in broken:
-        with socket.create_connection((host, port), timeout=10) as client:
+        with socket.create_connection(address, timeout=10) as client:
             try:
                 client.sendall(data)
             except OSError:
                 pass  # the server has heard enough
-    assert ask(started.address, "still here") == "ereh llits"
-    assert started.process.poll() is None
+    assert ask(address, "still here") == "ereh llits"
+    assert process.poll() is None
