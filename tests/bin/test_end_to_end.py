@@ -31,7 +31,12 @@ def data(tmp_path_factory):
         lines = [" ".join(str(number)) for number in range(first, last)]
         (folder / f"inputs.{split}.txt").write_text("\n".join(lines) + "\n")
         (folder / f"targets.{split}.txt").write_text("\n".join(a[::-1] for a in lines) + "\n")
-    flags = [f"--data_dir={folder / 'data'}", f"--tmp_dir={folder}", "--nocheck_data"]
+    flags = [
+        f"--data_dir={folder / 'data'}",
+        f"--tmp_dir={folder}",
+        "--nocheck_data",
+        "--t2t_exact",
+    ]
     call(datagen, f"--problem={PROBLEM}", *flags, "--num_concurrent_processes=1")
     return folder / "data"
 

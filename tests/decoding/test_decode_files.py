@@ -154,6 +154,16 @@ def source(tmp_path, monkeypatch):
     return tmp_path / "in.txt"
 
 
+@pytest.fixture
+def translator(translator):
+    """Makes a translator of short translations, which take less time."""
+
+    def make(settings="", *of, **options):
+        return translator(",".join(filter(None, ["extra_length=3", settings])), *of, **options)
+
+    return make
+
+
 def decoded(translator, source, folder, **options):
     """The bytes of both files."""
     paths = folder / "out.txt", folder / "out.jsonl"
