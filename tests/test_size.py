@@ -10,12 +10,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 BUDGETS = {
-    "benchmarks": 1401,
+    "benchmarks": 1395,
     "examples": 621,
     "hparams": 642,
     "problems": 856,
-    "t2t_repro": 2610,
-    "t2t_repro/bin": 1591,
+    "t2t_repro": 2583,
+    "t2t_repro/bin": 1546,
     "t2t_repro/callbacks": 258,
     "t2t_repro/corpora": 1864,
     "t2t_repro/data": 1492,
