@@ -70,8 +70,11 @@ class Counter:
 
     def __call__(self, event: str, args: tuple) -> None:
         writes = event == "open" and args[2] & (os.O_WRONLY | os.O_RDWR)
+        if not writes and event not in _EVENTS:
+            return
         paths = args[: 1 + (event in ("os.rename", "os.link"))]
-        if not (writes or event in _EVENTS) or not any(self._covers(p, args[-1]) for p in paths):
+        folder = -1 if writes else args[-1]  # its descriptor; -1: none is given
+        if not any(self._covers(path, folder) for path in paths):
             return
         self.count += 1
         if self.count in self._faults.at and self._is_first():
@@ -94,7 +97,7 @@ class Counter:
         if isinstance(path, int):
             return False
         path = os.fsdecode(path)
-        if not os.path.isabs(path) and folder > 0:  # the descriptor of a folder; -1: of none
+        if not os.path.isabs(path) and folder >= 0:
             path = os.path.join(os.readlink(f"/proc/self/fd/{folder}"), path)
         path = os.path.abspath(path)
         return path == self._folder or path.startswith(self._folder + os.sep)
