@@ -25,7 +25,6 @@ _MODELS: collections.ChainMap[str, Any] = collections.ChainMap(  # or the module
 )
 _MADE_FOR: dict[str, str] = {}  # hparams set: problem
 _USR_DIRS: dict[str, str] = {}  # a user's package: its folder
-_PACKAGE = pathlib.Path(__file__).parent
 _REVERSED = "_rev"
 
 
@@ -222,7 +221,7 @@ def _register(table: collections.ChainMap, kind: str, name: str, value: Any) -> 
 def _load_catalogue(name: str) -> None:
     """Imports every module of t2t_repro.{hparams,problems}, once."""
     places = sys.modules[str(__package__)].__path__
-    places.append(str(_PACKAGE.parent))  # of a checkout
+    places.append(str(pathlib.Path(__file__).parents[1]))  # of a checkout
     try:
         catalogue = importlib.import_module(f"{__package__}.{name}")
     finally:
