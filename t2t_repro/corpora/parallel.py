@@ -14,7 +14,6 @@ from t2t_repro.files import writing
 from t2t_repro.text import raw
 from t2t_repro.text.subword import SubwordTextEncoder
 
-_SEGMENT = re.compile(r"<seg[^>]*>(.*)</seg>$")
 _TMX_SEGMENT = re.compile(r" +<seg>(.*)</seg>$")
 # In T2T's order: "&amp;quot;" becomes a quote.
 _TMX_ENTITIES = {
@@ -192,9 +191,6 @@ def _pairs(tmp_dir: str, url: str, files: Sequence[Any]) -> tuple[str, Iterable[
         segments = _tmx_segments(path)  # English first
         return "tmx", _watched([path], zip(segments, segments, strict=True))
     paths = corpus_files(tmp_dir, url, files)
-    names = [path.name.removesuffix(".gz") for path in paths]
-    if all(name.endswith(".sgm") for name in names):
-        return "txt", zip(*map(_sgm_segments, paths), strict=True)
     samples = raw.parallel_lines(*paths)
     return "txt", _watched(paths, ((s["inputs"], s["targets"]) for s in samples))
 
@@ -210,11 +206,6 @@ def _tsv_pairs(paths: Iterable[pathlib.Path], source: int, target: int) -> Itera
             columns = line.split("\t")
             if max(source, target) < len(columns):
                 yield columns[source].strip(), columns[target].strip()
-
-
-def _sgm_segments(path: pathlib.Path) -> Iterator[str]:
-    """Yields the <seg> lines; T2T leaves out all others too, but pairs by number."""
-    return (match[1] for line in raw.stripped_lines(path) if (match := _SEGMENT.match(line)))
 
 
 def _tmx_segments(path: pathlib.Path) -> Iterator[str]:

@@ -16,6 +16,7 @@ from t2t_repro.errors import UserError
 
 _BROKEN_GZIP = (gzip.BadGzipFile, EOFError, zlib.error)
 _BREAKS = re.compile(r"[\r\n]+")
+_SEGMENT = re.compile(r"<seg[^>]*>(.*)</seg>$")
 FILE_BYTE_BUDGET = 1e6  # of `sample_lines`
 
 
@@ -76,9 +77,13 @@ def raw_lines(path: str | os.PathLike) -> Iterator[bytes]:
 def lines(path: str | os.PathLike) -> Iterator[str]:
     r"""Yields a file's lines without their ends, "\n" or "\r\n".
 
+    Of WMT's SGML (.sgm, .sgml) they are the texts of its <seg>, as they stand; tensor2tensor's
+    compile_data and sacreBLEU read them so too.
+
     Raises:
         UserError: on a line that is not UTF-8, by number.
     """
+    is_sgml = os.fspath(path).removesuffix(".gz").endswith((".sgm", ".sgml"))
     for number, line in enumerate(raw_lines(path), start=1):
         try:
             text = line.decode("utf-8")
@@ -89,7 +94,10 @@ def lines(path: str | os.PathLike) -> Iterator[str]:
                 f"0x{line[error.start]:02x} at line {number}, column {error.start + 1}. Convert "
                 "it: iconv -f WINDOWS-1252 -t UTF-8, or -f UTF-16 where the first line is named."
             ) from error
-        yield text.removesuffix("\n").removesuffix("\r")
+        if not is_sgml:
+            yield text.removesuffix("\n").removesuffix("\r")
+        elif segment := _SEGMENT.match(text.strip()):
+            yield segment[1]
 
 
 def joined(text: str) -> str:

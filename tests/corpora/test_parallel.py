@@ -40,7 +40,7 @@ def test_sgm_pairs_segments_wherever_they_stand(tmp_path):
     (tmp_path / "b.sgm").write_text('<seg id="1">eins</seg>\n<p>\n<seg id="2">zwei</seg>\n')
     assert compiled(tmp_path, [["x", ("a.sgm", "b.sgm")]]) == ["one\n", "eins\n"]
     (tmp_path / "b.sgm").write_text('<seg id="1">eins</seg>\n')
-    with pytest.raises(ValueError):
+    with pytest.raises(UserError):
         compiled(tmp_path, [["x", ("a.sgm", "b.sgm")]], "again")
 
 

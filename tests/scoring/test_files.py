@@ -51,3 +51,13 @@ def test_a_translation_of_nothing_scores_nothing(tmp_path):
     (tmp_path / "out").write_text("\n\n")
     (tmp_path / "reference").write_text("A dog .\nA cat .\n")
     assert files.score_files(tmp_path / "out", tmp_path / "reference").sacrebleu.score == 0
+
+
+def test_a_reference_in_wmts_sgml_is_its_segments(tmp_path):
+    lines = ["The red dog runs in the park .", "A cat &amp; a dog sleep on a chair ."]
+    (tmp_path / "hyp").write_text("".join(f"{line}\n" for line in lines))
+    segments = "".join(f'<seg id="{i}">{line}</seg>\n' for i, line in enumerate(lines))
+    (tmp_path / "ref.sgm").write_text(f"<refset>\n{segments}</refset>\n")
+    assert files.score_files(
+        tmp_path / "hyp", tmp_path / "ref.sgm"
+    ).sacrebleu.score == pytest.approx(100)
