@@ -32,6 +32,7 @@ PROGRAMS = {
 }
 
 CTRANSLATE2_REQUIREMENTS = ["ctranslate2>=4.5,<5"]  # t2t-exporter --format=ctranslate2
+ONNX_REQUIREMENTS = ["onnx>=1.19,<2", "onnxruntime>=1.22,<2"]  # --format=onnx, transformers
 SENTENCEPIECE_REQUIREMENTS = ["sentencepiece>=0.2,<0.3"]  # models, byte pairs
 CUDA_REQUIREMENTS = ["tensorflow[and-cuda]>=2.21,<2.22"]  # NVIDIA's libraries, for a GPU
 BEAM_REQUIREMENTS = ["apache-beam>=2.70,<3"]  # t2t-datagen --runner
@@ -56,8 +57,10 @@ TEST_REQUIREMENTS = [
     *BEAM_REQUIREMENTS,
     *CTRANSLATE2_REQUIREMENTS,
     *DOCS_REQUIREMENTS,
+    *ONNX_REQUIREMENTS,
     *SENTENCEPIECE_REQUIREMENTS,
     *SERVER_REQUIREMENTS,
+    "tokenizers>=0.21,<0.24",  # reads the tokenizer.json of an export
     "nltk>=3.9,<4",  # benchmarks/pcfg_baseline.py
     "httpx2>=2,<3",  # what starlette's test client sends by
     "libretranslatepy>=2.1,<3",  # a client of LibreTranslate's protocol
@@ -91,7 +94,7 @@ setup(
     packages=find_packages(include=["t2t_repro", "t2t_repro.*"])
     + ["t2t_repro.hparams", "t2t_repro.problems"],
     package_dir={"t2t_repro.hparams": "hparams", "t2t_repro.problems": "problems"},
-    package_data={"": ["*.html", "*.md", "*.tsv"], "t2t_repro.views": ["explainer/*"]},
+    package_data={"": ["*.html", "*.md", "*.mjs", "*.tsv"], "t2t_repro.views": ["explainer/*"]},
     install_requires=requirements(),
     extras_require={
         "beam": BEAM_REQUIREMENTS,
@@ -99,6 +102,7 @@ setup(
         "cuda": CUDA_REQUIREMENTS,
         "docs": DOCS_REQUIREMENTS,
         "notebooks": NOTEBOOK_REQUIREMENTS,
+        "onnx": ONNX_REQUIREMENTS,
         "sentencepiece": SENTENCEPIECE_REQUIREMENTS,
         "server": SERVER_REQUIREMENTS,
         "test": TEST_REQUIREMENTS,

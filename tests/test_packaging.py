@@ -22,7 +22,7 @@ print(t2t_repro.__file__)
 
 def modules(folder: Path) -> set[str]:
     """The Python files below a folder, and the pages that they read."""
-    paths = [path for kind in ("*.py", "*.html", "*.md") for path in folder.rglob(kind)]
+    paths = [path for kind in ("*.py", "*.html", "*.md", "*.mjs") for path in folder.rglob(kind)]
     return {path.relative_to(folder).as_posix() for path in paths}
 
 

@@ -21,7 +21,7 @@ BUDGETS = {
     "t2t_repro/data": 1492,
     "t2t_repro/decoding": 1930,
     "t2t_repro/distill": 312,
-    "t2t_repro/export": 808,
+    "t2t_repro/export": 1631,
     "t2t_repro/interop": 1294,
     "t2t_repro/layers": 1760,
     "t2t_repro/models": 1142,

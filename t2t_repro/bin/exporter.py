@@ -1,4 +1,4 @@
-"""Write a trained model for serving: as a SavedModel, or for CTranslate2.
+"""Write a trained model for serving: as a SavedModel, for CTranslate2, ONNX, transformers or Argos.
 
     t2t-exporter --output_dir=RUN
 
@@ -12,7 +12,9 @@ its size, and prints what that costs in BLEU on the dev split. docs/serving.md h
     t2t-exporter --output_dir=RUN --format=ctranslate2 --quantize=int8 --max_bleu_drop=0.5
 
 writes RUN/export/ctranslate2-STEP-int8, if the translations of the dev split lose no more than 0.5
-BLEU by it. t2t-decoder --engine=ctranslate2 --engine_dir=... decodes with it.
+BLEU by it. t2t-decoder --engine=ctranslate2 --engine_dir=... decodes with it. --format=onnx,
+transformers and argos write folders for ONNX Runtime and browsers, for the library transformers,
+and for Argos Translate and LibreTranslate.
 """
 
 from absl import flags

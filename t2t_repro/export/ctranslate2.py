@@ -18,65 +18,43 @@ from typing import Any
 
 import keras
 import numpy as np
-from keras import ops
 
 from t2t_repro import provenance, registry, schema
-from t2t_repro.config import DOT_PRODUCTS
 from t2t_repro.decoding.engine import Engine
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.decoding.steering import USUAL, Search, Sentences
 from t2t_repro.errors import UserError
-from t2t_repro.export.forms import ExportRequest
+from t2t_repro.export import plain
+from t2t_repro.export.forms import ExportJob, ExportRequest
 from t2t_repro.files import sha256
-from t2t_repro.layers.embedding import (
-    LearnedPositions,
-    NoPositions,
-    TargetSpaceEmbedding,
-    timing_signal,
-)
-from t2t_repro.models.transformer import Transformer
-from t2t_repro.runs import TrainedRun
 from t2t_repro.text.encoders import EOS, EOS_ID, PAD
 from t2t_repro.text.transfer import tokens_of, without_blanks
 
 USE = "t2t-decoder --engine=ctranslate2 --engine_dir={path} decodes with it."
-POSITIONS = 2048  # rows of the written position table, where the model computes its positions
 QUANTIZATIONS = ("float32", "float16", "bfloat16", "int8", "int8_float32", "int16")
 WEIGHTS = "model.bin"
 DETAILS = "t2t_repro.json"  # what CTranslate2 does not keep
-_NORMS = {("none", "dan"): False, ("n", "da"): True}  # (pre, post) sequence: is it pre-norm
 # How many hypotheses are waited for, for each beam. Two find tensor2tensor's best in 999 of 1,000
 # sentences, one in 995, for a fifth of the time more; int8, which is for speed, changes 70 anyhow.
 PATIENCE, QUICK_PATIENCE = 2, 1
 
 
 def check(request: ExportRequest) -> None:
-    """Refuses a type of weights that CTranslate2 has not, and a machine without CTranslate2.
+    """Refuses a machine without CTranslate2.
 
     Raises:
         UserError: naming it.
     """
-    if request.quantize not in QUANTIZATIONS:
-        raise UserError(
-            f"Expected one of {', '.join(QUANTIZATIONS)} for CTranslate2. Received: "
-            f"{request.quantize!r}. Correct --quantize."
-        )
     library()
 
 
-def write(
-    run: TrainedRun,
-    model: keras.Model,
-    folder: pathlib.Path,
-    settings: DecodeHParams,
-    request: ExportRequest,
-) -> None:
+def write(job: ExportJob) -> None:
     """Writes the CTranslate2 model.
 
     Raises:
         UserError: if CTranslate2 cannot compute it.
     """
-    convert(model, run.encoders, folder, request.quantize)
+    convert(job.model, job.run.encoders, job.folder, job.request.quantize)
 
 
 def convert(
@@ -265,48 +243,14 @@ def _vocabulary(path: pathlib.Path, side: str) -> list[str]:
     return schema.read(path / f"{name}_vocabulary.json", list[str])
 
 
-def _check_model(model: keras.Model) -> None:
-    """Refuses a model that CTranslate2 cannot compute, with the reason.
-
-    Raises:
-        UserError: naming the hparams, or what they do not tell.
-    """
-    if type(model) is not Transformer:  # what another computes is not known
-        raise UserError(
-            "Expected a Transformer that CTranslate2 can compute, as it is. Received: a "
-            f"{type(model).__name__}. Use --format=saved_model."
-        )
-    hp = model.hparams
-    kind, width = hp.self_attention_type, hp.hidden_size
-    sequences = hp.layer_preprocess_sequence, hp.layer_postprocess_sequence
-    refused = {
-        "layer_preprocess_sequence, layer_postprocess_sequence": sequences not in _NORMS,
-        "norm_type": hp.norm_type != "layer",
-        "attention_key_channels": (hp.attention_key_channels or width) != width,
-        "attention_value_channels": (hp.attention_value_channels or width) != width,
-        "unidirectional_encoder": hp.unidirectional_encoder,
-        "self_attention_type": kind not in ("dot_product", "dot_product_relative"),
-        "attention_score": hp.attention_score not in DOT_PRODUCTS,
-        "pos": hp.pos not in ("timing", "emb", "none", None),
-        "self_attention_type, pos": kind == "dot_product_relative" and hp.pos in ("timing", "emb"),
-    }
-    names = [name for name, wrong in refused.items() if wrong]
-    if names:
-        values = ", ".join(f"{n}={getattr(hp, n)}" for name in names for n in name.split(", "))
-        raise UserError(
-            "Expected a model that CTranslate2 can compute: post-norm (none, dan) or pre-norm "
-            "(n, da) by layer normalization, heads that share hidden_size, dot products of all "
-            f"pairs, and one kind of positions. Received: {values}. Use --format=saved_model."
-        )
-
-
 def _specification(ctranslate2: Any, model: keras.Model, encoders: dict[str, Any]) -> Any:
-    _check_model(model)
+    found = plain.read(model, "CTranslate2", relative=True)
     hp = model.hparams
+    relative = hp.self_attention_type == "dot_product_relative"
     arguments = {
-        "pre_norm": _NORMS[hp.layer_preprocess_sequence, hp.layer_postprocess_sequence],
+        "pre_norm": found.pre_norm,
         "activation": ctranslate2.specs.Activation.RELU,
-        "relative_position": hp.self_attention_type == "dot_product_relative",
+        "relative_position": relative,
     }
     specs = ctranslate2.specs
     encoder = specs.transformer_spec.TransformerEncoderSpec(
@@ -316,104 +260,49 @@ def _specification(ctranslate2: Any, model: keras.Model, encoders: dict[str, Any
         hp.decoder_layers, hp.num_heads, **arguments
     )
     spec = specs.TransformerSpec(encoder, decoder)
-    spec.config.layer_norm_epsilon = hp.norm_epsilon
+    spec.config.layer_norm_epsilon = found.epsilon
     spec.config.bos_token = spec.config.unk_token = spec.config.decoder_start_token = PAD
     spec.config.eos_token = EOS
     decoder.start_from_zero_embedding = True
-    scale = np.float32(model.inputs_embedding.scale)
-    encoder.scale_embeddings = decoder.scale_embeddings = scale
-    spec.register_source_vocabulary(
-        tokens_of(encoders["inputs"], model.inputs_embedding.vocab_size)
-    )
-    spec.register_target_vocabulary(
-        tokens_of(encoders["targets"], model.targets_embedding.vocab_size)
-    )
-    _Weights(model).fill(encoder, decoder)
+    encoder.scale_embeddings = decoder.scale_embeddings = np.float32(found.scale)
+    spec.register_source_vocabulary(tokens_of(encoders["inputs"], len(found.encoder.table)))
+    spec.register_target_vocabulary(tokens_of(encoders["targets"], len(found.decoder.table)))
+    encoder.embeddings[0].weight = found.encoder.table
+    decoder.embeddings.weight = found.decoder.table
+    decoder.projection.weight = found.softmax
+    for stack, part in ((found.encoder, encoder), (found.decoder, decoder)):
+        if not relative:  # CTranslate2 wants a table there
+            none = np.zeros((plain.POSITIONS, hp.hidden_size), "float32")
+            positions = none if stack.positions is None else stack.positions
+            part.position_encodings.encodings = positions.astype("float32")
+        for layer, target in zip(stack.layers, part.layer, strict=True):
+            for sublayer, name in zip(layer, _PARTS[len(layer)], strict=True):
+                _fill(getattr(target, name), sublayer, found.query_scale == 1)
+        if stack.norm:
+            part.layer_norm.gamma, part.layer_norm.beta = stack.norm
     return spec
 
 
-class _Weights:
-    """Puts a model's weights where CTranslate2 expects them: its matrices are (out, in)."""
-
-    def __init__(self, model: keras.Model):
-        self.model, self.hp = model, model.hparams
-
-    def fill(self, encoder: Any, decoder: Any) -> None:
-        model = self.model
-        space, source = self._target_space(), _table(model.inputs_embedding)
-        if isinstance(model.inputs_position, NoPositions) and space.any():
-            # There is no position table to add the vector of the target space to.
-            source = source + space / np.float32(model.inputs_embedding.scale)
-        encoder.embeddings[0].weight = source
-        decoder.embeddings.weight = _table(model.targets_embedding)
-        decoder.projection.weight = _array(model.softmax.embeddings)
-        relative = self.hp.self_attention_type == "dot_product_relative"
-        if not relative:
-            has_positions = not isinstance(model.inputs_position, NoPositions)
-            encoder.position_encodings.encodings = (
-                self._positions(model.inputs_position) + space * has_positions
-            ).astype("float32")
-            decoder.position_encodings.encodings = self._positions(model.targets_position)
-        for stack, part in ((model.encoder, encoder), (model.decoder, decoder)):
-            for layer, spec in zip(stack.layers, part.layer, strict=True):
-                self._attention(layer.self_attention, spec.self_attention, relative)
-                if hasattr(layer, "encdec_attention"):
-                    self._attention(layer.encdec_attention, spec.attention)
-                self._feed_forward(layer.ffn, spec.ffn)
-            for norm in stack.preprocess.norms:
-                _set_norm(part.layer_norm, norm)
-
-    def _target_space(self) -> np.ndarray:
-        space = self.model.target_space
-        if not isinstance(space, TargetSpaceEmbedding):
-            return np.zeros(self.hp.hidden_size, "float32")
-        return _array(space.embeddings)[space.target_space_id]
-
-    def _positions(self, layer: keras.layers.Layer) -> np.ndarray:
-        if isinstance(layer, LearnedPositions):
-            return _array(layer.embeddings)
-        if isinstance(layer, NoPositions):
-            return np.zeros((POSITIONS, self.hp.hidden_size), "float32")
-        positions = np.arange(POSITIONS, dtype="float32")
-        return ops.convert_to_numpy(timing_signal(positions, self.hp.hidden_size))
-
-    def _attention(self, sublayer: Any, spec: Any, relative: bool = False) -> None:
-        layer = sublayer.layer
-        if hasattr(layer, "query_key_value"):
-            kernels = [layer.query_key_value, layer.output_transform]
-        else:
-            kernels = [layer.query, layer.key_value, layer.output_transform]
-        for linear, kernel in zip(spec.linear, kernels, strict=True):
-            linear.weight = _array(kernel).T.copy()
-        if self.hp.attention_variables_3d or self.hp.attention_score == "dot_product":
-            spec.queries_scale = np.float32(1)
-        if relative:
-            spec.relative_position_keys = _array(layer.relative_positions_keys)
-            spec.relative_position_values = _array(layer.relative_positions_values)
-        self._norm(sublayer, spec)
-
-    def _feed_forward(self, sublayer: Any, spec: Any) -> None:
-        layer = sublayer.layer
-        denses = (layer.intermediate_dense, layer.output_dense)
-        for linear, dense in zip((spec.linear_0, spec.linear_1), denses, strict=True):
-            linear.weight = _array(dense.kernel).T.copy()
-            linear.bias = _array(dense.bias)
-        self._norm(sublayer, spec)
-
-    def _norm(self, sublayer: Any, spec: Any) -> None:
-        norms = [*sublayer.preprocess.norms, *sublayer.postprocess.norms]
-        _set_norm(spec.layer_norm, norms[0])
+# What CTranslate2 calls the sublayers of a layer that has so many.
+_PARTS = {2: ("self_attention", "ffn"), 3: ("self_attention", "attention", "ffn")}
 
 
-def _set_norm(spec: Any, norm: Any) -> None:
-    spec.gamma, spec.beta = _array(norm.scale), _array(norm.bias)
-
-
-def _table(layer: Any) -> np.ndarray:
-    table = _array(layer.embeddings).copy()
-    table[0] = 0  # padding embeds to the zero vector, also where a translation contains it
-    return table
-
-
-def _array(variable: keras.Variable) -> np.ndarray:
-    return ops.convert_to_numpy(variable.value).astype("float32")
+def _fill(target: Any, sublayer: plain.Attention | plain.FeedForward, unscaled: bool) -> None:
+    """Puts weights where CTranslate2 expects them: its matrices are (out, in)."""
+    if isinstance(sublayer, plain.FeedForward):
+        for linear, (kernel, bias) in zip(
+            (target.linear_0, target.linear_1), (sublayer.inner, sublayer.outer), strict=True
+        ):
+            linear.weight, linear.bias = kernel.T.copy(), bias
+    else:
+        query, key, value, output = sublayer.kernels
+        joined = [[query, key, value], [output]]
+        if len(target.linear) == 3:  # queries come from elsewhere than keys and values
+            joined = [[query], [key, value], [output]]
+        for linear, kernels in zip(target.linear, joined, strict=True):
+            linear.weight = np.concatenate(kernels, axis=1).T.copy()
+        if unscaled:
+            target.queries_scale = np.float32(1)
+        if sublayer.relative:
+            target.relative_position_keys, target.relative_position_values = sublayer.relative
+    target.layer_norm.gamma, target.layer_norm.beta = sublayer.norm

@@ -1,11 +1,14 @@
 """The model of a run in another form, if that does not cost too much.
 
-A form is a module, named in FORMS, with a text and three functions:
+A form is a module, named in FORMS, with two constants and three functions:
 
     USE                                           how to go on, with {path} for the folder
+    QUANTIZATIONS                                 of --quantize
     check(request)                                refuses what the form cannot do, before the work
-    write(run, model, folder, settings, request)  fills an empty folder
+    write(job)                                    fills an empty folder
     translate(folder, problem, settings, texts)   [(best translation, its score)] by that folder
+
+One with GREEDY promises greedy search alone.
 """
 
 import dataclasses
@@ -31,6 +34,9 @@ from t2t_repro.runs import TrainedRun
 FORMS = {
     "saved_model": "t2t_repro.export.saved_model",
     "ctranslate2": "t2t_repro.export.ctranslate2",
+    "onnx": "t2t_repro.export.onnx",
+    "transformers": "t2t_repro.export.transformers",
+    "argos": "t2t_repro.export.argos",
 }
 # The decode hparams that an export keeps, in its graph or provenance.json.
 SETTINGS = ("beam_size", "alpha", "extra_length", "max_input_size")
@@ -58,18 +64,41 @@ class ExportRequest:
     decode_hparams: str | None = flag(None, 'How to decode: "name=value,name=value".')
     quantize: str = flag(
         "float32",
-        "How the weights are stored: float32 or float16; for CTranslate2 also bfloat16, int16, "
-        "int8 or int8_float32.",
+        "How the weights are stored: float32; but for ONNX float16; for ONNX and CTranslate2 int8; "
+        "for CTranslate2 bfloat16, int16 or int8_float32.",
     )
     max_bleu_drop: float | None = flag(
         None,
         "Refuse a quantized model whose translations lose more BLEU than this on the dev split.",
         least=0.0,
     )
+    languages: str | None = flag(
+        None, 'The source and target of an Argos package or a model card: "de-en".'
+    )
+    license: str | None = flag(None, 'The licence that a model card names: "cc-by-4.0".')
     t2t_serving: bool = flag(
         False,
         "Make T2T's signature, of tf.Examples, the SavedModel's default, for T2T's own clients.",
     )
+
+
+@dataclasses.dataclass(frozen=True)
+class ExportJob:
+    """What a form writes.
+
+    Attributes:
+        run: the run that is exported.
+        model: its `Transformer`, with the weights of a checkpoint.
+        folder: an empty folder.
+        settings: how to decode.
+        request: the flags; `export_dir` is where the folder will be.
+    """
+
+    run: TrainedRun
+    model: Any
+    folder: pathlib.Path
+    settings: DecodeHParams
+    request: ExportRequest
 
 
 @dataclasses.dataclass(frozen=True)
@@ -130,12 +159,19 @@ def export(
     path = pathlib.Path(request.export_dir or run.path / "export" / name).expanduser()
     check_new_folder(path)
     form = form_of(request.format)
+    if getattr(form, "GREEDY", False):
+        settings = dataclasses.replace(settings, beam_size=1)
+    if request.quantize not in form.QUANTIZATIONS:
+        raise UserError(
+            f"Expected one of {', '.join(form.QUANTIZATIONS)} for --format={request.format}. "
+            f"Received: {request.quantize!r}. Correct --quantize."
+        )
     form.check(request)
     examples = _examples(run, request, say)
     model = run.model(source, say=on_stderr)
     with writing_folder(path) as folder:
         asked = dataclasses.replace(request, export_dir=os.fspath(path.resolve()))
-        form.write(run, model, folder, settings, asked)
+        form.write(ExportJob(run, model, folder, settings, asked))
         for file in run.vocabulary_files:
             shutil.copy(file, folder)
         (folder / "hparams.json").write_text(model.hparams.to_json(), encoding="utf-8")

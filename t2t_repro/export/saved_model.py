@@ -18,27 +18,22 @@ import tensorflow as tf
 from t2t_repro import provenance
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
-from t2t_repro.export.forms import SETTINGS, ExportRequest
+from t2t_repro.export.forms import SETTINGS, ExportJob, ExportRequest
 from t2t_repro.export.signatures import STORAGES, Served
-from t2t_repro.runs import TrainedRun
 from t2t_repro.text.encoders import EOS_ID
 
 USE = "{path}/README.md has the calls."
+QUANTIZATIONS = STORAGES
 EXAMPLE = "A man is sleeping.", "Ein Mann schläft."  # where no sentence of the model's is known
 _BATCH = 64  # texts of about one length that are translated at once
 
 
 def check(request: ExportRequest) -> None:
-    """Refuses another storage than STORAGES, and another backend of Keras than TensorFlow.
+    """Refuses another backend of Keras than TensorFlow.
 
     Raises:
         UserError: naming it.
     """
-    if request.quantize not in STORAGES:
-        raise UserError(
-            f"Expected one of {', '.join(STORAGES)} for a SavedModel. Received: "
-            f"{request.quantize!r}. Correct --quantize, or choose --format=ctranslate2."
-        )
     if keras.backend.backend() != "tensorflow":
         raise UserError(
             "Expected Keras on TensorFlow, which alone writes SavedModels. Received: "
@@ -46,27 +41,23 @@ def check(request: ExportRequest) -> None:
         )
 
 
-def write(
-    run: TrainedRun,
-    model: keras.Model,
-    folder: pathlib.Path,
-    settings: DecodeHParams,
-    request: ExportRequest,
-) -> None:
+def write(job: ExportJob) -> None:
     """Writes the graph, decode_hparams.json and README.md, with a sentence of the run's own.
 
     Raises:
         UserError: if an encoder is neither of subwords nor SentencePiece, or float16 cannot hold a
             weight.
     """
+    run, settings, request = job.run, job.settings, job.request
+    serving = request.t2t_serving
     served = convert(
-        model, run.encoders, folder, settings, request.quantize, t2t_serving=request.t2t_serving
+        job.model, run.encoders, job.folder, settings, request.quantize, t2t_serving=serving
     )
     record = provenance.read(run.path)
     golden = record and record.example
     example = (golden.source, golden.translation) if golden else EXAMPLE
     text = readme(served, run.encoders["inputs"], settings, request, example)
-    (folder / "README.md").write_text(text, encoding="utf-8")
+    (job.folder / "README.md").write_text(text, encoding="utf-8")
 
 
 def convert(
@@ -85,7 +76,7 @@ def convert(
         encoders: {"inputs": encoder, "targets": encoder}: of subwords or SentencePiece.
         folder: where to.
         settings: how to decode.
-        storage: the type in which the weights are kept, one of STORAGES.
+        storage: the type in which the weights are kept, one of QUANTIZATIONS.
         t2t_serving: make tensor2tensor's signature the default one.
 
     Returns:

@@ -45,14 +45,14 @@ def small(make_model, encoders, tmp_path_factory):
     """
     from t2t_repro.decoding.settings import DecodeHParams
     from t2t_repro.export import saved_model
-    from t2t_repro.export.forms import ExportRequest
+    from t2t_repro.export.forms import ExportJob, ExportRequest
 
     settings = DecodeHParams(beam_size=2, extra_length=9, max_input_size=80)
     path = tmp_path_factory.mktemp("small") / "a b" / "7"
     run = types.SimpleNamespace(path=path.parent, encoders=encoders)
     model, request = make_model(layers=2), ExportRequest(export_dir=str(path))
     path.mkdir(parents=True)
-    saved_model.write(run, model, path, settings, request)
+    saved_model.write(ExportJob(run, model, path, settings, request))
     return model, encoders, path
 
 

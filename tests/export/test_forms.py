@@ -19,9 +19,9 @@ def written(monkeypatch):
     """The requests of a form that takes any model and writes a file, in the place of SavedModel."""
     requests = []
 
-    def write(run, model, folder, settings, request):
-        (folder / "paper").write_text("")
-        requests.append(request)
+    def write(job):
+        (job.folder / "paper").write_text("")
+        requests.append(job.request)
 
     monkeypatch.setattr(saved_model, "check", lambda request: None)
     monkeypatch.setattr(saved_model, "write", write)
@@ -35,7 +35,7 @@ def run(tmp_path, monkeypatch):
         tmp_path / "run", "transformer_test", "algorithmic_identity_decimal40"
     )
     (directory.checkpoints_dir / "ckpt-7").mkdir(parents=True)
-    model = type("Model", (), {"hparams": directory.config().hparams})
+    model = type("Model", (), {"hparams": directory.config.hparams})
     monkeypatch.setattr(runs.TrainedRun, "model", lambda run, *args, **kwargs: model)
     return runs.trained_run(directory.path)
 
