@@ -105,10 +105,14 @@ def align(program: "MostAttended", pairs: list[Pair], encoders: dict[str, Any] |
 
 
 def words_of(encoder: Any, ids: list[int]) -> list[int]:
-    """Returns the number of the word that each token belongs to; None: tokens are words."""
+    """Returns the number of the word that each token belongs to; None: tokens are words.
+
+    Words end at ASCII blanks, as for those who read Pharaoh's format; others are within a word.
+    """
     if encoder is None:
         return list(range(len(ids)))
-    return [max(len(encoder.decode(ids[: n + 1]).split()) - 1, 0) for n in range(len(ids))]
+    texts = (encoder.decode(ids[: n + 1]).encode(errors="replace") for n in range(len(ids)))
+    return [max(len(text.split()) - 1, 0) for text in texts]
 
 
 class MostAttended(Program):

@@ -12,6 +12,7 @@ from t2t_repro.decoding.pairs import batches
 from t2t_repro.decoding.score import score_file, score_pairs
 from t2t_repro.decoding.translate import Translator
 from t2t_repro.errors import UserError
+from t2t_repro.text import SubwordTextEncoder
 
 
 def unpadded(row):
@@ -96,6 +97,16 @@ def attended(model, inputs, targets):
     layer = max(model.hparams.decoder_layers - 2, 0)
     weights = np.asarray(model.attention_weights(batch)[f"decoder/layer_{layer}/encdec_attention"])
     return weights[0, :, :, : len(inputs) - 1].mean(axis=0).argmax(axis=1).tolist()
+
+
+@pytest.mark.parametrize(
+    "text", ["the red\u00a0dog runs", "the\u3000red dog", "the  red dog runs in"]
+)
+def test_words_are_parted_by_ascii_blanks_as_in_pharaohs_format(text):
+    encoder = SubwordTextEncoder.build_from_generator(["the red dog runs in the park"] * 9, 60)
+    words = pairs_module.words_of(encoder, encoder.encode(text))
+    assert sorted(set(words)) == list(range(len(text.encode().split())))
+    assert words == sorted(words)
 
 
 def test_each_token_is_aligned_to_what_it_looks_at(base):
