@@ -47,9 +47,9 @@ class Layer(keras.layers.Layer):
 
     def fused_kernel(self, name: str, rows: Sequence[int], sizes: Sequence[int]) -> "FusedVariable":
         """Returns a new (*rows, sum of sizes), each part of it drawn by `kernel_initializer`."""
-        shape, draw = (*rows, sum(sizes)), ByParts(self.kernel_initializer, sizes)
-        parts = {"axis": len(rows), "sizes": sizes}
-        return FusedVariable(draw, shape, self.variable_dtype, name=name, **parts)
+        draw, dtype = ByParts(self.kernel_initializer, sizes), self.variable_dtype
+        shape, axis = (*rows, sum(sizes)), len(rows)
+        return FusedVariable(draw, shape, dtype, name=name, axis=axis, sizes=sizes)
 
     def get_config(self) -> dict[str, Any]:
         own = {name: getattr(self, name) for name in _arguments(type(self))}
