@@ -4,6 +4,7 @@ They go in batches, sorted by length; the end of a sentence counts as a token.
 Legend: B batch, N heads, S source length, T target length, V vocabulary.
 """
 
+import itertools
 from collections.abc import Iterator
 from typing import Any
 
@@ -111,8 +112,9 @@ def words_of(encoder: Any, ids: list[int]) -> list[int]:
     """
     if encoder is None:
         return list(range(len(ids)))
-    texts = (encoder.decode(ids[: n + 1]).encode(errors="replace") for n in range(len(ids)))
-    return [max(len(text.split()) - 1, 0) for text in texts]
+    texts = (encoder.decode(ids[:n]).encode(errors="replace") for n in range(len(ids), 0, -1))
+    words = (max(len(text.split()) - 1, 0) for text in texts)
+    return list(itertools.accumulate(words, min))[::-1]  # half of an escape begins no word
 
 
 class MostAttended(Program):
