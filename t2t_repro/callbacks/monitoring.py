@@ -20,7 +20,7 @@ from t2t_repro.views import samples
 _VALIDATED = "val_"  # how Keras marks in the logs what `validation_data` gave
 
 
-class _EveryEpochs(keras.callbacks.Callback):
+class EveryEpochs(keras.callbacks.Callback):
     """Does something with sentences after every so many epochs, and after the last."""
 
     def __init__(self, sentences: Sample, every: int):
@@ -32,7 +32,7 @@ class _EveryEpochs(keras.callbacks.Callback):
             self._do({} if logs is None else logs)
 
 
-class Bleu(_EveryEpochs):
+class Bleu(EveryEpochs):
     """Adds `val_bleu` to the logs of an epoch: sacreBLEU of greedy translations, in percent.
 
     Those after it in the list see it: ModelCheckpoint("best.keras", monitor="val_bleu", mode="max",
@@ -58,7 +58,7 @@ class Bleu(_EveryEpochs):
         logs[f"{_VALIDATED}{DECODED_BLEU}"] = DevBleu(self.model, self._sentences).score()
 
 
-class Samples(_EveryEpochs):
+class Samples(EveryEpochs):
     """Writes what the model makes of a few sentences for TensorBoard, and one's attention.
 
     Args:
