@@ -21,6 +21,7 @@ from t2t_repro.fields import flag, flags_of, types_of
 Request = TypeVar("Request")
 # How flags end that "" leaves unsaid, as by a variable of the shell that is not set.
 _NAMED = ("_dir", "_path", "_file", "source", "target")
+_JOINED = ("hparams", "ensemble")  # how flags end that may be given again; all others once
 # Whether this is a program's own process: t2t-X, or python -m t2t_repro....
 _IS_PROGRAM = os.path.basename(" ".join(sys.orig_argv[1:2])).startswith("t2t-") or (
     sys.orig_argv[1:2] == ["-m"] and sys.orig_argv[2].startswith("t2t_repro.")
@@ -160,21 +161,29 @@ def flag_values(requests: Sequence[type]) -> flags.FlagValues:
         kind, told = types_of(field)[0], field.metadata
         default = None if field.default is dataclasses.MISSING else field.default
         start, text = (name, default), told["text"]
+        once: dict[str, Any] = {"flag_values": args, "allow_overwrite": False}
         if told["choices"]:
-            flags.DEFINE_enum(*start, told["choices"], text, flag_values=args)
+            flags.DEFINE_enum(*start, told["choices"], text, **once)
         elif kind in (int, float):
             number: Any = flags.DEFINE_integer if kind is int else flags.DEFINE_float
-            number(*start, text, told["least"], told["most"], flag_values=args)
+            number(*start, text, told["least"], told["most"], **once)
         elif kind is bool:
-            flags.DEFINE_bool(*start, text, flag_values=args)
+            flags.DEFINE_bool(*start, text, **once)
         elif isinstance(default, tuple):
             flags.DEFINE_multi_string(*start, text, flag_values=args)
+        elif name.endswith(_JOINED):
+            parser = flags.ArgumentParser(), flags.ArgumentSerializer()
+            flags.DEFINE_flag(_Joined(*parser, *start, text), flag_values=args)
         else:
-            # The last counts, as in T2T, so that scripts can override their defaults. Not of texts:
-            # who names two of them wants both.
-            again = not name.endswith(("source", "target"))
-            flags.DEFINE_string(*start, text, flag_values=args, allow_overwrite=again)
+            flags.DEFINE_string(*start, text, **once)
     return args
+
+
+class _Joined(flags.Flag):
+    """Settings or a list: what several flags of one name say is joined by commas."""
+
+    def parse(self, argument: str) -> None:
+        super().parse(f"{self.value},{argument}" if self.present else argument)
 
 
 def _help(args: flags.FlagValues) -> str:

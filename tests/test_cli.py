@@ -53,7 +53,8 @@ def test_flags_reach_main_and_nothing_is_global(monkeypatch):
         *((["--most=a"], "--most"), (["--most=2.5"], "--most"), (["--share=-2"], "--share")),
         *((["--fast=perhaps"], "--fast"), (["--way=up"], "back"), (["--given=a"], "given")),
         *((["--steps"], "steps"), (["five"], "five"), (["--data_dir="], "--data_dir")),
-        (["--source=a", "--source", "b"], "--source"),
+        *((["--source=a", "--source", "b"], "--source"), (["--steps=4", "--steps=5"], "--steps")),
+        *((["--fast", "--nofast"], "--fast"), (["--way=on", "--way=back"], "--way")),
         *((["--use_tpu"], "--use_tpu"), (["--noautotune_maximize"], "--autotune_maximize")),
         *((["--xla_compile"], "t2t-trainer"), (["--decode_to_file=out"], "t2t-decoder")),
         (["--eval_timeout_mins", "9"], "--eval_timeout_mins"),
@@ -135,6 +136,12 @@ def test_a_flag_that_nothing_reads_is_named(capsys):
     assert run("--steps=3", main=lambda args: cli.warn_unread(args, ["steps", "most"])) == 0
     said = capsys.readouterr().err
     assert "--steps" in said and "--most" not in said
+
+
+def test_settings_of_several_flags_are_joined():
+    seen = []
+    run("--hparams=a=1", "--hparams", "b=2,c=3", main=lambda args: seen.append(args.hparams))
+    assert seen == ["a=1,b=2,c=3"]
 
 
 def test_a_request_says_its_flags_once(capsys):
