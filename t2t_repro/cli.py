@@ -172,8 +172,9 @@ def flag_values(requests: Sequence[type]) -> flags.FlagValues:
         elif isinstance(default, tuple):
             flags.DEFINE_multi_string(*start, text, flag_values=args)
         elif name.endswith(_JOINED):
-            parser = flags.ArgumentParser(), flags.ArgumentSerializer()
-            flags.DEFINE_flag(_Joined(*parser, *start, text), flag_values=args)
+            parser: Any = flags.ArgumentParser()
+            joined = _Joined(parser, flags.ArgumentSerializer(), *start, text)
+            flags.DEFINE_flag(joined, flag_values=args)
         else:
             flags.DEFINE_string(*start, text, **once)
     return args

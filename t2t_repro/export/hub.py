@@ -10,10 +10,10 @@ import io
 import json
 import pathlib
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from t2t_repro.errors import UserError
-from t2t_repro.export.plain import POSITIONS, Plain
+from t2t_repro.export.plain import POSITIONS, FeedForward, Plain
 from t2t_repro.files import write_text_atomic
 from t2t_repro.text.encoders import EOS_ID, PAD_ID, RESERVED_TOKENS, TextEncoder
 from t2t_repro.text.escaping import UNKNOWN, escape_character
@@ -56,7 +56,7 @@ def write_model(
         kind, name = "blenderbot", "BlenderbotForConditionalGeneration"
     sizes: dict[str, int] = {}
     for side, stack in (("encoder", model.encoder), ("decoder", model.decoder)):
-        filters = len(stack.layers[0][-1].inner[1])
+        filters = len(cast(FeedForward, stack.layers[0][-1]).inner[1])
         sizes |= {f"{side}_layers": len(stack.layers), f"{side}_ffn_dim": filters}
         sizes[f"{side}_attention_heads"] = model.heads
     config = {
@@ -99,10 +99,10 @@ def write_tokenizers(folder: pathlib.Path, encoders: Mapping[str, TextEncoder]) 
     strings = [getattr(encoder, "all_subtoken_strings", None) for encoder in sides.values()]
     if strings[0] == strings[1]:
         del sides[folder / "target"]
-    described = {path: _described(encoder) for path, encoder in sides.items()}
-    if None in described.values():
+    tokenizers = {path: made for path, of in sides.items() if (made := _described(of))}
+    if len(tokenizers) < len(sides):
         return False
-    for path, tokenizer in described.items():
+    for path, tokenizer in tokenizers.items():
         path.mkdir(exist_ok=True)
         write_json(path / "tokenizer.json", tokenizer)
         pad, eos = (token["content"] for token in tokenizer["added_tokens"])
@@ -113,6 +113,7 @@ def write_tokenizers(folder: pathlib.Path, encoders: Mapping[str, TextEncoder]) 
 
 
 def _described(encoder: TextEncoder) -> dict[str, Any] | None:
+    parts: dict[str, Any] | None
     if isinstance(encoder, SubwordTextEncoder):
         parts = _subwords(encoder)
     elif isinstance(encoder, SentencePieceEncoder):

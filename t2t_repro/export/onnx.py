@@ -255,8 +255,8 @@ def _encoder(model: plain.Plain) -> _Graph:
     def attend(_index: int, layer: plain.Attention, _number: int, value: str) -> str:
         query, key, source, output = layer.kernels
         query = query * np.float32(model.query_scale)
-        parts = [graph.heads(graph.matmul(value, k), model.heads) for k in (query, key, source)]
-        return graph.matmul(graph.attend(*parts, bias), output)
+        q, k, v = (graph.heads(graph.matmul(value, of), model.heads) for of in (query, key, source))
+        return graph.matmul(graph.attend(q, k, v, bias), output)
 
     embedded = graph.embed(ids, model.encoder, model.scale, None)
     hidden = graph.stack(embedded, model.encoder, model, attend)
@@ -299,8 +299,8 @@ def _decoder(model: plain.Plain) -> _Graph:
         return graph.heads(graph.matmul(memory, kernel), model.heads)
 
     def attend(index: int, layer: plain.Attention, number: int, value: str) -> str:
-        query, *kernels, output = layer.kernels
-        query = graph.heads(graph.matmul(value, query * np.float32(model.query_scale)), model.heads)
+        first_kernel, *kernels, output = layer.kernels
+        scaled = graph.matmul(value, first_kernel * np.float32(model.query_scale))
         keys = []
         for part, kernel in zip(("key", "value"), kernels, strict=True):
             if number:
@@ -315,7 +315,8 @@ def _decoder(model: plain.Plain) -> _Graph:
             graph.output(made, name, *shape(f"{side}_sequence_length"))
             keys.append(name)
         bias = source_bias if number else causal
-        return graph.matmul(graph.attend(query, *keys, bias), output)
+        attended = graph.attend(graph.heads(scaled, model.heads), keys[0], keys[1], bias)
+        return graph.matmul(attended, output)
 
     embedded = graph.embed(ids, model.decoder, model.scale, length)
     hidden = graph.stack(embedded, model.decoder, model, attend)

@@ -127,7 +127,7 @@ def read(folder: pathlib.Path) -> plain.Plain:
     """Returns the model that a folder's files have, as transformers computes it."""
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     found = load(folder / WEIGHTS)
-    shared = found.get("model.shared.weight")
+    shared: Any = found.get("model.shared.weight")
 
     def pair(name: str) -> tuple[np.ndarray, np.ndarray]:
         return found[f"{name}.weight"].T, found[f"{name}.bias"]

@@ -34,8 +34,14 @@ def test_what_is_not_given_is_the_sets_own(flags):
         0,
     )
     assert study.names == list(compared.SEQUENCES)
-    assert study_of([*given, "--problem=translate_ende_multi30k"]).bleu_sentences == 200
-    (post, _) = study_of([*given, "--hparams_set=transformer_own_text_student"]).variants
+    other = {
+        "--problem": "translate_ende_multi30k",
+        "--hparams_set": "transformer_own_text_student",
+    }
+    given = [flag for flag in given if flag.partition("=")[0] not in other]
+    study = study_of([*given, *(f"{name}={value}" for name, value in other.items())])
+    assert study.bleu_sentences == 200
+    (post, _) = study.variants
     assert post.hparams.encoder_layers != post.hparams.decoder_layers == 1
 
 

@@ -52,6 +52,7 @@ def finished(study):
     return study
 
 
+@pytest.mark.slow  # it trains, and draws every picture
 def test_a_run_holds_what_the_report_needs(finished):
     found = results.load(finished).cells
     assert len(found) == 2
@@ -70,6 +71,7 @@ def test_a_run_holds_what_the_report_needs(finished):
         assert [path.name for path in checkpoints] == ["ckpt-4"]
 
 
+@pytest.mark.slow  # it trains, and draws every picture
 def test_finished_runs_are_not_made_again(finished, tmp_path, monkeypatch):
     shutil.copytree(finished.output_dir, tmp_path, dirs_exist_ok=True)
     page = (tmp_path / "report.md").read_text()
@@ -93,6 +95,7 @@ def test_finished_runs_are_not_made_again(finished, tmp_path, monkeypatch):
     assert "--random_seed=1" in commands[0] and "--t2t_usr_dir=/mine" in commands[0]
 
 
+@pytest.mark.slow  # it trains, and draws every picture
 def test_the_report_has_everything_in_one_page(finished):
     folder = finished.output_dir
     page, markdown = ((folder / f"report.{end}").read_text() for end in ("html", "md"))
