@@ -1,9 +1,8 @@
 """A trained model as a package of Argos Translate and LibreTranslate: a zip with one folder in it.
 
 The folder has the CTranslate2 model, `sentencepiece.model` and metadata.json. Argos gives the model
-pieces of SentencePiece as they are, so the end of the source is added by CTranslate2, and what no
-piece spells is the piece for unknown text. It searches with its own settings, and writes a blank
-for each `_`.
+pieces of SentencePiece as they are, and what no piece spells is the piece for unknown text. It
+searches with its own settings, and writes a blank for each `_`.
 """
 
 import json
@@ -65,7 +64,7 @@ def write(job: ExportJob) -> None:
         config = json.loads((there / "model" / "config.json").read_text(encoding="utf-8"))
         names = tokens_of(encoder, encoder.vocab_size)
         unknown = encoder.encode("\ufdd0")[-1]  # no character
-        config |= {"add_source_eos": True, "unk_token": names[unknown]}
+        config["unk_token"] = names[unknown]
         hub.write_json(there / "model" / "config.json", config)
         hub.write_json(there / "metadata.json", about)
         shutil.copy(files[0], there / MODEL)

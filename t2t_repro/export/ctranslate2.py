@@ -10,9 +10,11 @@ again here.
 """
 
 import contextlib
+import importlib.resources
 import json
 import os
 import pathlib
+import string
 import tempfile
 from typing import Any
 
@@ -49,12 +51,23 @@ def check(request: ExportRequest) -> None:
 
 
 def write(job: ExportJob) -> None:
-    """Writes the CTranslate2 model.
+    """Writes the CTranslate2 model, and README.md with a call of it.
 
     Raises:
         UserError: if CTranslate2 cannot compute it.
     """
     convert(job.model, job.run.encoders, job.folder, job.request.quantize)
+    text = importlib.resources.files(__package__).joinpath("ctranslate2_readme.md").read_text()
+    shared = (job.folder / "shared_vocabulary.json").exists()
+    filled = string.Template(text).substitute(
+        folder=job.request.export_dir,
+        problem=job.run.config.problem,
+        beams=job.settings.beam_size,
+        alpha=job.settings.alpha if job.settings.beam_size > 1 else 0,
+        longer=1 + job.settings.extra_length,  # the end counts
+        names='"shared", "shared"' if shared else '"source", "target"',
+    )
+    (job.folder / "README.md").write_text(filled, encoding="utf-8")
 
 
 def convert(
@@ -152,6 +165,7 @@ class CTranslate2Engine(Engine):
             self.source, self.target = _vocabulary(path, "source"), _vocabulary(path, "target")
             details = schema.read(path / DETAILS, dict[str, Any])
             self.learned_positions = details["positions"]
+            self.adds_end = schema.read(path / "config.json", dict[str, Any])["add_source_eos"]
         except (RuntimeError, ValueError, OSError, KeyError) as error:
             raise UserError(
                 f"Expected a CTranslate2 model in {path} that can be computed in {compute_type}. "
@@ -188,6 +202,8 @@ class CTranslate2Engine(Engine):
     def decode(self, sentences: Sentences, search: Search = USUAL) -> tuple[np.ndarray, np.ndarray]:
         top_beams = search.top_beams
         tokens = [[self.source[i] for i in row if i] for row in sentences.inputs]
+        if self.adds_end:  # earlier versions of the export do not
+            tokens = [row[:-1] for row in tokens]
         limits = sentences.limits
         if self.learned_positions:
             limits = np.minimum(limits, self.learned_positions)
@@ -262,7 +278,7 @@ def _specification(ctranslate2: Any, model: keras.Model, encoders: dict[str, Any
     spec = specs.TransformerSpec(encoder, decoder)
     spec.config.layer_norm_epsilon = found.epsilon
     spec.config.bos_token = spec.config.unk_token = spec.config.decoder_start_token = PAD
-    spec.config.eos_token = EOS
+    spec.config.eos_token, spec.config.add_source_eos = EOS, True
     decoder.start_from_zero_embedding = True
     encoder.scale_embeddings = decoder.scale_embeddings = np.float32(found.scale)
     spec.register_source_vocabulary(tokens_of(encoders["inputs"], len(found.encoder.table)))

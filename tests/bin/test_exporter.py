@@ -64,6 +64,18 @@ def test_what_a_quantized_model_loses_is_measured(run, tmp_path, capsys):
     assert (folder / "model.bin").exists()
     assert f"t2t-decoder --engine=ctranslate2 --engine_dir={folder} decodes" in said
 
+    # Used by its README alone.
+    sentence = "A man is sleeping."
+    code = (folder / "README.md").read_text().partition("```python\n")[2].partition("```")[0]
+    assert f'"{sentence}"' in code
+    (tmp_path / "in").write_text(f"{sentence}\n")
+    files = f"--decode_from_file={tmp_path / 'in'}", f"--decode_to_file={tmp_path / 'out'}"
+    engine = "--engine=ctranslate2", f"--engine_dir={folder}"
+    call(decoder, f"--output_dir={run.path}", settings, *engine, *files)
+    capsys.readouterr()
+    exec(compile(code, "README.md", "exec"), {})
+    assert capsys.readouterr().out == (tmp_path / "out").read_text() != "\n"
+
     def worse(lost, most):
         assert lost.sentences == 2
         raise UserError(str(most))
