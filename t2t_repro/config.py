@@ -86,6 +86,20 @@ INITIALIZERS = ("uniform_unit_scaling", "normal_unit_scaling", "uniform", "ortho
 _NORMS = ("layer", "group", "batch", "noam", "l2", "none")
 
 
+# What may be otherwise when a run goes on, besides rates of learning and dropout: no variable and
+# no example follows from it.
+_MAY_CHANGE = (
+    *("batch_size", "batch_shuffle_size", "random_seed", "label_smoothing", "r_drop_alpha"),
+    *("clip_grad_norm", "weight_decay", "encoder_layerdrop", "decoder_layerdrop"),
+    *("optimizer_adam_beta1", "optimizer_adam_beta2", "optimizer_adam_epsilon"),
+)
+
+
+def may_change(name: str) -> bool:
+    """Whether a run that goes on may have another value of a setting."""
+    return name in _MAY_CHANGE or name.startswith("learning_rate") or "dropout" in name
+
+
 def snake_case(name: str) -> str:
     """Returns "TranslateEndeWmt32k" as "translate_ende_wmt32k" (T2T's camelcase_to_snakecase)."""
     name = re.sub("(.)([A-Z][a-z0-9]+)", r"\1_\2", name)

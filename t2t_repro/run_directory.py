@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from t2t_repro import registry, schema
-from t2t_repro.config import HParams
+from t2t_repro.config import HParams, may_change
 from t2t_repro.errors import UserError, changes
 from t2t_repro.files import append_line, sha256, write_text_atomic, writing
 
@@ -47,6 +47,7 @@ class _RunFile:
     random_seed: int = 0
     xla_compile: bool = False
     commands: tuple[str, ...] = ()
+    changes: tuple[str, ...] = ()
     t2t_usr_dir: str | None = None
     options: dict[str, str] | None = None
     vocabularies: dict[str, str] | None = None
@@ -58,7 +59,8 @@ class RunConfig(_RunFile):
 
     `xla_compile`: whether XLA compiles its steps under TensorFlow too, for which its batches are
     padded to few lengths.
-    `commands` holds each command line that worked on it, oldest first; `t2t_usr_dir` is the folder
+    `commands` holds each command line that worked on it, oldest first, and `changes` what one of
+    them has changed, and from which step on; `t2t_usr_dir` is the folder
     of the user's package that was loaded, None where none was. `options` are flags of t2t-trainer
     that say how it trains, not what it is; None: as the run says already. `vocabularies`
     is {file: its SHA-256}, which `RunDirectory.begin` knows; None: an older version began it.
@@ -100,20 +102,31 @@ class RunDirectory:
                 f"Expected a run directory with run.json and hparams.json. Received: {received}"
             ) from error
 
-    def begin(self, config: RunConfig, command: Sequence[str], vocabularies: Sequence[str]) -> None:
+    def begin(
+        self,
+        config: RunConfig,
+        command: Sequence[str],
+        vocabularies: Sequence[str],
+        named: Iterable[str] = (),
+    ) -> list[str]:
         """Writes `config`, or checks it against the run that is here already.
 
         Args:
             config: what is to run.
             command: the command line, kept with those before it.
             vocabularies: files that the model's ids need; they are copied into the run.
+            named: settings that the command names: of a run that goes on they may change, if
+                `config.may_change`.
+
+        Returns:
+            What the run has otherwise from here on; it is kept in `changes`.
 
         Raises:
             UserError: if another configuration, problem, seed or vocabulary was begun here (all
                 that differs is listed), or something that does not say what it is. Nothing was
                 written then.
         """
-        self.check(config)
+        news = self.check(config, named)
         self.check_vocabularies(vocabularies)
         stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime())
         commands: tuple[str, ...] = (f"{stamp}Z {shlex.join(command)}",)
@@ -123,8 +136,10 @@ class RunDirectory:
             commands = before.commands + commands
             if hparams.train_steps < self.newest_step():  # nothing will be trained
                 hparams = dataclasses.replace(hparams, train_steps=before.hparams.train_steps)
+            kept = tuple(f"step {self.newest_step():,}: {each}" for each in news)
             config = dataclasses.replace(
                 config,
+                changes=before.changes + kept,
                 t2t_usr_dir=config.t2t_usr_dir or before.t2t_usr_dir,
                 options=before.options if config.options is None else config.options,
             )
@@ -133,10 +148,12 @@ class RunDirectory:
         digests = {pathlib.Path(file).name: sha256(file) for file in vocabularies}
         run = vars(config) | {"commands": commands, "vocabularies": digests}
         del run["hparams"]
-        run = {name: v for name, v in run.items() if v or name not in ("t2t_usr_dir", "options")}
+        optional = ("t2t_usr_dir", "options", "changes")
+        run = {name: v for name, v in run.items() if v or name not in optional}
         self.path.mkdir(parents=True, exist_ok=True)
         write_text_atomic(self.path / "hparams.json", hparams.to_json())
         write_text_atomic(self.path / "run.json", json.dumps(run, indent=1) + "\n")
+        return news
 
     def parent(self) -> pathlib.Path | None:
         """Returns the checkpoint whose weights it began with; None: it began with random ones.
@@ -162,25 +179,31 @@ class RunDirectory:
         mine, others = self.config, other.config
         return mine.commands[:1] == others.commands[:1] and not _differences(mine, others)
 
-    def check(self, config: RunConfig) -> None:
+    def check(self, config: RunConfig, named: Iterable[str] = ()) -> list[str]:
         """Checks `config` against the run that is here already, if one is.
+
+        Returns:
+            As `begin`.
 
         Raises:
             UserError: as `begin`, but for the vocabularies.
         """
         if self.exists():
-            if differs := _differences(self.config, config):
+            before, others = self.config, set(filter(may_change, named))
+            if differs := _differences(before, config, others):
                 raise UserError(
                     f"{self.path} was begun with another configuration: {'; '.join(differs)}. "
                     "Give the same flags to continue it, or another --output_dir for a new run."
                 )
-        elif strange := of_tensor2tensor(self.path):
+            return _differences(before, config)
+        if strange := of_tensor2tensor(self.path):
             raise UserError(f"Expected a new --output_dir, or a run. Received: {strange}")
-        elif self.newest_step():
+        if self.newest_step():
             raise UserError(
                 f"Expected a new --output_dir, or a run. Received: {self.path}, which has "
                 "checkpoints and no run.json."
             )
+        return []
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
@@ -302,15 +325,16 @@ def of_tensor2tensor(path: pathlib.Path) -> str:
     )
 
 
-def _differences(before: RunConfig, now: RunConfig) -> list[str]:
+def _differences(before: RunConfig, now: RunConfig, but: Iterable[str] = ()) -> list[str]:
     names = dataclasses.asdict(now.hparams)
     # Such as the steps of a decay that neither schedule has.
     left_out = before.hparams.unread(names).keys() & now.hparams.unread(names).keys()
     # A longer run continues a shorter one, unless its steps depend on where it ends.
     left_out |= {"train_steps"} if not now.hparams.reads_train_steps else set()
+    left_out |= set(but)
+    of_run = ("problem", "random_seed", "xla_compile")
     old, new = (
-        {name: value for name, value in vars(config.hparams).items() if name not in left_out}
-        | {name: getattr(config, name) for name in ("problem", "random_seed", "xla_compile")}
+        vars(config.hparams) | {name: getattr(config, name) for name in of_run}
         for config in (before, now)
     )
-    return changes(old, new)
+    return changes({name: value for name, value in old.items() if name not in left_out}, new)

@@ -30,7 +30,7 @@ from t2t_repro import __version__, cli, registry
 from t2t_repro.bin import datagen, fine_tuning, quickstart
 from t2t_repro.config import HParams
 from t2t_repro.errors import UserError
-from t2t_repro.fields import flag, flags_of
+from t2t_repro.fields import flag, flags_of, parse_overrides
 from t2t_repro.problem import Problem, check_text
 from t2t_repro.run_directory import RunConfig, RunDirectory, problem_of
 from t2t_repro.runs import trained_run
@@ -236,6 +236,8 @@ def request_of(args: flags.FlagValues) -> TrainRequest:
         warm_start_from=values["warm_start_from"],
         warm_start_partial=bool(values["warm_start_from"]) and values["warm_start_partial"],
         command=["t2t-trainer", *sys.argv[1:]],
+        named=frozenset(parse_overrides(values["hparams"]))
+        | {name for name in ("random_seed",) if args[name].present},
         job=job,
         foresight=foresight,
         finish=trains and values["finish"],

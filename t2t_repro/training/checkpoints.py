@@ -54,6 +54,7 @@ if TYPE_CHECKING:  # t2t-avg-all needs no Keras
 
 PERMANENT = "permanent"  # in a state's `extra`: this checkpoint stays whatever is newer
 _NAME = re.compile(r"ckpt-(\d+)")
+_SEED = "seed/"  # how the names of seeds of dropout begin
 _SHOWN = 20  # differences that an error lists
 _RENAMED = {  # layers that have another name in checkpoints written before
     "/feed_forward/conv1/": "/feed_forward/intermediate_dense/",
@@ -419,7 +420,15 @@ def restore(model: "keras.Model", path: str | os.PathLike) -> State:
         )
     training, saved = read_arrays(path / TRAINING), read_arrays(path / WEIGHTS)
     assign(_saved_weights(model), saved, path)
-    assign(_training_variables(model), training, path)
+    variables = _training_variables(model)
+    if variables.keys() ^ training.keys() and all(
+        name.startswith(_SEED) for name in variables.keys() ^ training.keys()
+    ):  # a rate of dropout has become 0, or is no longer: the model's own seeds stay
+        variables, training = (
+            {name: each for name, each in of.items() if not name.startswith(_SEED)}
+            for of in (variables, training)
+        )
+    assign(variables, training, path)
     return state
 
 
@@ -461,7 +470,7 @@ def _saved_weights(model: "keras.Model") -> dict[str, "keras.Variable"]:
 
 def _training_variables(model: "keras.Model") -> dict[str, "keras.Variable"]:
     """Returns all else that a step changes: optimizer variables and seeds, in a stable order."""
-    named = {f"seed/{index:04d}": seed for index, seed in enumerate(seed_variables(model))}
+    named = {f"{_SEED}{index:04d}": seed for index, seed in enumerate(seed_variables(model))}
     of = averages(model)
     named |= {f"trained/{name}": w for name, w in weights(model).items() if id(w) in of}
     elsewhere = {id(average) for average in of.values()}

@@ -81,6 +81,7 @@ class TrainRequest:
         warm_start_from: a run or checkpoint whose weights a new run begins with; None: none.
         warm_start_partial: take of it what fits; else all must.
         command: the command line, kept in the run directory.
+        named: the settings that it names, which a run that goes on may then have otherwise.
         job: the data to be made first; None: they are there.
         foresight: what to do with a forecast; None: there is none.
         finish: whether to average and to choose a search at the end, as t2t-avg-all --tune.
@@ -108,6 +109,7 @@ class TrainRequest:
     warm_start_from: str | None = None
     warm_start_partial: bool = False
     command: Sequence[str] = ()
+    named: frozenset[str] = frozenset()
     job: Job | None = None
     foresight: Foresight | None = None
     finish: bool = False
@@ -135,7 +137,7 @@ class TrainRequest:
             trainable.check(self.config.hparams)
             self._check_metrics()
         self._check_packed()
-        self.run.check(self.config)
+        self.run.check(self.config, self.named)
         if trains and self.warm_start_from:
             self._check_warm_start(self.warm_start_from)
 

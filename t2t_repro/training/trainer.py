@@ -193,7 +193,8 @@ def _begin(request: TrainRequest, where: Devices, plan: str, log: TrainingLog) -
         return
     _check_same_data(run, data, replicas, log)
     vocabularies = [os.path.join(data_dir, name) for name in problem.vocab_files(data_dir)]
-    run.begin(config, request.command, vocabularies)
+    for news in run.begin(config, request.command, vocabularies, request.named):
+        log.say(f"From step {run.newest_step():,} on: {news}.")
     if plan and not (run.path / PLAN).exists():  # a resumed run keeps its first
         write_text_atomic(run.path / PLAN, plan)
     unit = "sentences" if hparams.use_fixed_batch_size else "tokens, padding included,"

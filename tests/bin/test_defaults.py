@@ -78,10 +78,13 @@ def test_the_quickstart_goes_on_as_it_was_begun(asked, where):
     run(*where, "--hparams_set=transformer_quickstart", *changed)
     assert asked[-1].config == asked[0].config
     begun = len(asked)
-    for other in ("--random_seed=4", "--hparams=batch_size=7"):
-        with pytest.raises(SystemExit):
+    for other in ("--hparams=hidden_size=24", "--hparams_set=transformer_quickstart"):
+        with pytest.raises(SystemExit):  # the second names none of what was changed
             run(*where, other)
     assert len(asked) == begun
+    run(*where, "--random_seed=4", "--hparams=batch_size=7")
+    config = asked[-1].config
+    assert (config.random_seed, config.hparams.batch_size) == (4, 7)
 
 
 def test_a_run_is_certified_and_finished(asked, monkeypatch):

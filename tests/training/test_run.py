@@ -128,6 +128,30 @@ def test_a_run_goes_on_with_its_data_alone(make, capsys):
     assert " 0.333 " in capsys.readouterr().out
 
 
+def test_a_run_goes_on_with_settings_that_a_command_changes_and_from_there_exactly(make):
+    dropout = "num_hidden_layers=1,layer_prepostprocess_dropout="
+    old, new = f"batch_size=256,{dropout}0", f"batch_size=96,{dropout}0.2"
+    names = frozenset({"batch_size", "layer_prepostprocess_dropout", "hidden_size"})
+    trainer.run(make(2, "one", old, schedule="train"))
+    shutil.copytree(make(run="one").run.path, make(run="two").run.path)
+    for named in (frozenset(), frozenset({"batch_size"})):
+        with pytest.raises(UserError, match="layer_prepostprocess_dropout"):
+            trainer.run(make(4, "one", new, schedule="train", named=named))
+    with pytest.raises(UserError, match="hidden_size"):
+        trainer.run(make(4, "one", f"{new},hidden_size=24", schedule="train", named=names))
+    trainer.run(make(6, "one", new, schedule="train", named=names))
+    trainer.run(make(4, "two", new, schedule="train", named=names))
+    trainer.run(make(6, "two", new, schedule="train"))
+    one, two = make(run="one").run, make(run="two").run
+    assert_same(*(run.checkpoints_dir / "ckpt-6" for run in (one, two)))
+    changed = (
+        "step 2: layer_prepostprocess_dropout was 0.0, now 0.2",
+        "step 2: batch_size was 256, now 96",
+    )
+    assert one.config.changes == two.config.changes == changed
+    assert [row["loss"] for row in rows_of(one)] == [row["loss"] for row in rows_of(two)]
+
+
 def test_a_few_batches_are_a_fair_sample_of_the_split(make):
     config, problem = make(overrides="batch_size=256").config, make().problem
 
