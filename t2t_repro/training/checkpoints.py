@@ -110,9 +110,12 @@ def latest(
 def newest_whole(folder: pathlib.Path, warn: Callable[[str], None]) -> pathlib.Path | None:
     """Returns what a training goes on from; None: there is no checkpoint yet. See `latest`.
 
+    What a kill has left is removed.
+
     Raises:
         UserError: if there are some, and none is whole.
     """
+    _remove_leftovers(folder)
     newest = latest(folder, warn)
     if newest is None and (damaged := list_checkpoints(folder)):
         raise UserError(
