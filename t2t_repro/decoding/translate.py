@@ -47,7 +47,7 @@ class Translator:
     """An engine, its encoders and how to decode.
 
     Args:
-        engine: what decodes: `decode.ModelEngine(model)`, or another.
+        engine: what decodes: `engine.ModelEngine(model)`, or another.
         encoders: {"inputs": TextEncoder, "targets": TextEncoder}.
         settings: the decode hparams.
         t2t_exact: batches and limits exactly as tensor2tensor's decoder makes them. All lines are

@@ -169,7 +169,7 @@ def tune(
             are those that were chosen.
         request: what to try.
         say: gets a line for all that is tried.
-        searches: as `decode.ModelEngine` takes it.
+        searches: as `engine.ModelEngine` takes it.
 
     Raises:
         UserError: if a checkpoint is damaged, or there is no dev split.

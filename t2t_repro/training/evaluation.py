@@ -16,7 +16,7 @@ from t2t_repro.training import devices, distribution, metrics
 
 
 def evaluation_data(problem: Problem, split: str, config: RunConfig, steps: int = 0):
-    """Returns one pass over a split, as tf.data.Dataset; see `make_dataset`.
+    """Returns one pass over a split, as `data.pipeline.Batches`; see `make_dataset`.
 
     Args:
         problem: the problem.

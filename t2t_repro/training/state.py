@@ -31,7 +31,7 @@ class State:
     """Where a run stands: state.json.
 
     Attributes:
-        step: how many batches the optimizer has seen.
+        step: how many updates the optimizer has made; one may gather several batches.
         batches: how many batches of the data the run has consumed since its start.
         averaged: the steps whose weights were averaged; empty for a checkpoint of training.
         extra: whatever else the loop wants back, as JSON.

@@ -295,7 +295,7 @@ class Trainer:
     Attributes:
         model: built and compiled; its loss is its own.
         make_dataset: called with the number of batches to leave out; returns the rest of an endless
-            tf.data.Dataset of {"inputs", "targets"} that is the same at every start.
+            iterable of {"inputs", "targets"} that is the same at every start.
         run: gets checkpoints and metrics.
         plan: how long to train, and when to save and evaluate.
         log: how to report.
