@@ -174,10 +174,12 @@ class RunDirectory:
     def is_continued_by(self, other: "RunDirectory") -> bool:
         """Returns whether another run is this one, moved or copied, or of averages of its weights.
 
-        The command that began it, and when, goes with a run wherever it goes.
+        The command that began it, and when, goes with a run wherever it goes. What a run may
+        change may differ.
         """
         mine, others = self.config, other.config
-        return mine.commands[:1] == others.commands[:1] and not _differences(mine, others)
+        free = filter(may_change, [*vars(mine.hparams), "random_seed"])
+        return mine.commands[:1] == others.commands[:1] and not _differences(mine, others, free)
 
     def check(self, config: RunConfig, named: Iterable[str] = ()) -> list[str]:
         """Checks `config` against the run that is here already, if one is.

@@ -202,7 +202,7 @@ class CTranslate2Engine(Engine):
     def decode(self, sentences: Sentences, search: Search = USUAL) -> tuple[np.ndarray, np.ndarray]:
         top_beams = search.top_beams
         tokens = [[self.source[i] for i in row if i] for row in sentences.inputs]
-        if self.adds_end:  # earlier versions of the export do not
+        if self.adds_end:  # which each source has; exports of earlier versions do not add it
             tokens = [row[:-1] for row in tokens]
         limits = sentences.limits
         if self.learned_positions:

@@ -22,7 +22,7 @@ from t2t_repro.models.transformer import Transformer
 
 POSITIONS = 2048  # rows of the written position table, where the model computes its positions
 Pair = tuple[np.ndarray, np.ndarray]  # (kernel, bias), or a norm's (scale, bias), each (D,)
-_NORMS = {("none", "dan"): False, ("n", "da"): True}  # (pre, post) sequence: is it pre-norm
+_PRE_NORM = {("none", "dan"): False, ("n", "da"): True}  # (pre, post) sequence: is it pre-norm
 
 
 @dataclasses.dataclass(frozen=True)
@@ -116,7 +116,7 @@ def read(model: keras.Model, program: str, relative: bool = False) -> Plain:
             positions = positions + space
     return Plain(
         heads=hp.num_heads,
-        pre_norm=_NORMS[hp.layer_preprocess_sequence, hp.layer_postprocess_sequence],
+        pre_norm=_PRE_NORM[hp.layer_preprocess_sequence, hp.layer_postprocess_sequence],
         epsilon=hp.norm_epsilon,
         scale=scale,
         query_scale=1.0 if unscaled else per_head**-0.5,
@@ -138,7 +138,7 @@ def _check(model: keras.Model, program: str, relative: bool) -> None:
     kind, width = hp.self_attention_type, hp.hidden_size
     sequences = hp.layer_preprocess_sequence, hp.layer_postprocess_sequence
     refused = {
-        "layer_preprocess_sequence, layer_postprocess_sequence": sequences not in _NORMS,
+        "layer_preprocess_sequence, layer_postprocess_sequence": sequences not in _PRE_NORM,
         "norm_type": hp.norm_type != "layer",
         "attention_key_channels": (hp.attention_key_channels or width) != width,
         "attention_value_channels": (hp.attention_value_channels or width) != width,

@@ -48,11 +48,8 @@ def write(job: ExportJob) -> None:
     Raises:
         UserError: if transformers cannot compute the model, or tokenizers read its vocabulary.
     """
-    found, folder, quantize = (
-        plain.read(job.model, "transformers"),
-        job.folder,
-        job.request.quantize,
-    )
+    found, folder = plain.read(job.model, "transformers"), job.folder
+    quantize = job.request.quantize
     if not hub.write_tokenizers(folder, job.run.encoders):
         raise UserError(
             "Expected a SentencePiece model of unigrams for transformers. Received: another. "

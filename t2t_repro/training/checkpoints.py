@@ -424,13 +424,9 @@ def restore(model: "keras.Model", path: str | os.PathLike) -> State:
     training, saved = read_arrays(path / TRAINING), read_arrays(path / WEIGHTS)
     assign(_saved_weights(model), saved, path)
     variables = _training_variables(model)
-    if variables.keys() ^ training.keys() and all(
-        name.startswith(_SEED) for name in variables.keys() ^ training.keys()
-    ):  # a rate of dropout has become 0, or is no longer: the model's own seeds stay
-        variables, training = (
-            {name: each for name, each in of.items() if not name.startswith(_SEED)}
-            for of in (variables, training)
-        )
+    for name in variables.keys() ^ training.keys():
+        if name.startswith(_SEED):  # a dropout has become 0, or is no longer: new seeds stay
+            variables.pop(name, None), training.pop(name, None)
     assign(variables, training, path)
     return state
 

@@ -133,7 +133,8 @@ def test_a_run_goes_on_with_settings_that_a_command_changes_and_from_there_exact
     old, new = f"batch_size=256,{dropout}0", f"batch_size=96,{dropout}0.2"
     names = frozenset({"batch_size", "layer_prepostprocess_dropout", "hidden_size"})
     trainer.run(make(2, "one", old, schedule="train"))
-    shutil.copytree(make(run="one").run.path, make(run="two").run.path)
+    for copy in ("two", "three"):
+        shutil.copytree(make(run="one").run.path, make(run=copy).run.path)
     for named in (frozenset(), frozenset({"batch_size"})):
         with pytest.raises(UserError, match="layer_prepostprocess_dropout"):
             trainer.run(make(4, "one", new, schedule="train", named=named))
@@ -149,6 +150,7 @@ def test_a_run_goes_on_with_settings_that_a_command_changes_and_from_there_exact
         "step 2: batch_size was 256, now 96",
     )
     assert one.config.changes == two.config.changes == changed
+    assert one.is_continued_by(make(run="three").run)  # as averages of its earlier weights
     assert [row["loss"] for row in rows_of(one)] == [row["loss"] for row in rows_of(two)]
 
 
