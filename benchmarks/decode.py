@@ -97,7 +97,7 @@ def make_decode(
     args: flags.FlagValues, model, inputs: np.ndarray, folder: pathlib.Path, searches: int = 1
 ):
     """Returns a function that decodes `inputs` and returns the length of each translation."""
-    from t2t_repro.decoding.steering import Search, Sentences
+    from t2t_repro.decoding.search import Search, Sentences
 
     def by_engine(engine):
         batch = Sentences(inputs, np.full(len(inputs), args.tgt))

@@ -149,7 +149,7 @@ def main(args: flags.FlagValues) -> None:
         reports = [check_only(job, progress.track, print) for job in jobs]
         sys.exit(any(report.errors for report in reports))
     for job in jobs:
-        print_proposal(job, run(job, machine, args.vocab_from), args.vocab_from)
+        print_proposal(job, make_data(job, machine, args.vocab_from), args.vocab_from)
         path = summary_path(job.problem, job.data_dir)
         if path.exists():
             print(f"Written to {args.data_dir}; this summary is in {path.name}.")
@@ -220,7 +220,7 @@ def this_machine(usr_dir: str | None, processes: int | None = None) -> Any:
     return Local(processes or available_cores(), load)
 
 
-def run(job: "Job", machine: Any, parent: str | None) -> dict:
+def make_data(job: "Job", machine: Any, parent: str | None) -> dict:
     """Makes the files of a job, says how far it is, prints and returns the summary.
 
     `parent` is the run whose vocabulary they get, if any.

@@ -35,7 +35,7 @@ def main(args: flags.FlagValues) -> None:
     job = DecodeJob.of(request, run, progress.on_stderr)
     from t2t_repro.export import engines  # which are slow to load
 
-    job.decode(engines.engine_of(job, progress.on_stderr), progress.on_stderr)
+    job.decode(engines.for_job(job, progress.on_stderr), progress.on_stderr)
     reference = job.request.decode_reference
     if reference and job.request.is_scored:
         scores.print_table(files.score_files(job.target, reference, job.translations))

@@ -30,7 +30,7 @@ def main(args: flags.FlagValues) -> None:
     request = cli.request(args, DistillRequest)
     from t2t_repro.distill import stages
 
-    stages.run(request)
+    stages.distill(request)
 
 
 console = cli.program(__name__, "t2t-distill", __doc__, (DistillRequest,), main)

@@ -47,7 +47,7 @@ def main(args: flags.FlagValues) -> None:
     own: dict[str, Any] = {name: args[name].value for name in flags_of(OwnTextRequest)}
     from t2t_repro.own_text import stages
 
-    stages.run(OwnTextRequest(raw=raw, **own))
+    stages.make_translator(OwnTextRequest(raw=raw, **own))
 
 
 console = cli.program(__name__, "t2t-own-text", __doc__, (TextFlags, OwnTextRequest), main)

@@ -15,7 +15,7 @@ OUTPUT_DIR = "t2t_runs/quickstart"
 SHOWN = 4  # samples
 
 
-def run(directory: RunDirectory, train: Callable[[], Any]) -> float:
+def train_and_show(directory: RunDirectory, train: Callable[[], Any]) -> float:
     """Trains, decodes held-out sentences, prints some beside their references and the score.
 
     Args:

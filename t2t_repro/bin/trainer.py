@@ -142,9 +142,9 @@ def main(args: flags.FlagValues) -> None:
         sharing.check(request.config.hparams, request.problem, request.config.data_dir)
     from t2t_repro.provenance import write_of_run
 
-    train = functools.partial(run, request)
+    train = functools.partial(plan_and_train, request)
     if is_quickstart(args) and not plans:
-        quickstart.run(request.run, train)
+        quickstart.train_and_show(request.run, train)
     else:
         train()
     if plans or request.schedule == "evaluate" or os.environ.get("TF_CONFIG"):
@@ -154,7 +154,7 @@ def main(args: flags.FlagValues) -> None:
         finish(request)
 
 
-def run(request: TrainRequest) -> dict[str, float]:
+def plan_and_train(request: TrainRequest) -> dict[str, float]:
     """Plans a run, makes its data and trains, or evaluates; returns the last evaluation.
 
     It must come before anything else of TensorFlow or JAX.
@@ -395,7 +395,7 @@ def finish(request: TrainRequest) -> None:
 
 def generate(job: "Job", usr_dir: str | None) -> None:
     """Makes the files that are not there yet, as t2t-datagen does, on all cores."""
-    datagen.run(job, datagen.this_machine(usr_dir), None)
+    datagen.make_data(job, datagen.this_machine(usr_dir), None)
 
 
 def make_samples(

@@ -50,7 +50,7 @@ class Rules:
     force_length: greedy search goes on behind the end of a sentence, up to its limit; what follows
         the end does not count for the score.
     constrained: the step function returns log-probabilities, -INF for tokens that are forbidden; no
-        hypothesis that holds one counts as ended. See decoding/steering.py.
+        hypothesis that holds one counts as ended. See decoding/search.py.
     """
 
     beam_size: int

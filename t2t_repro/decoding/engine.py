@@ -26,7 +26,7 @@ from keras import ops
 from t2t_repro.decoding.beam_search import Rules
 from t2t_repro.decoding.pairs import LogProbs, MostAttended, Pair, align, run_pairs
 from t2t_repro.decoding.program import FEW_ROWS, Advance, ignore, static_shapes
-from t2t_repro.decoding.steering import USUAL, Search, Sentences, SteeredModel
+from t2t_repro.decoding.search import USUAL, Search, Sentences, SteeredModel
 from t2t_repro.errors import UserError
 from t2t_repro.models import copies
 

@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from t2t_repro.decoding import beam_search
 from t2t_repro.decoding.beam_search import CHUNK, Beams, Rules
-from t2t_repro.decoding.steering import Facts, SearchProgram, Sentences, SteeredModel
+from t2t_repro.decoding.search import Facts, SearchProgram, Sentences, SteeredModel
 from t2t_repro.models.copies import DEFAULT_DEVICE
 
 

@@ -15,8 +15,8 @@ import numpy as np
 
 from t2t_repro.decoding.engine import Engine
 from t2t_repro.decoding.program import Advance, ignore, padded
+from t2t_repro.decoding.search import Constraint, Search, Sentences, draws
 from t2t_repro.decoding.settings import FILLER, LONGEST_INPUT, T2T_BATCH_SIZE, DecodeHParams
-from t2t_repro.decoding.steering import Constraint, Search, Sentences, draws
 from t2t_repro.errors import UserError
 from t2t_repro.parsing.reader import TreeReader
 from t2t_repro.text.encoders import EOS_ID

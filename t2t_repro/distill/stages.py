@@ -25,7 +25,7 @@ _OF_THE_TEXT = (
 )
 
 
-def run(request: DistillRequest, say: Callable[[str], None] = print) -> Record:
+def distill(request: DistillRequest, say: Callable[[str], None] = print) -> Record:
     """Makes everything that is not there yet; returns the record of it.
 
     Args:

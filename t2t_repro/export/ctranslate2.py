@@ -23,8 +23,8 @@ import numpy as np
 
 from t2t_repro import provenance, registry, schema
 from t2t_repro.decoding.engine import Engine
+from t2t_repro.decoding.search import USUAL, Search, Sentences
 from t2t_repro.decoding.settings import DecodeHParams
-from t2t_repro.decoding.steering import USUAL, Search, Sentences
 from t2t_repro.errors import UserError
 from t2t_repro.export import plain
 from t2t_repro.export.forms import ExportJob, ExportRequest

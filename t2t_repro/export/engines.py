@@ -12,7 +12,7 @@ from t2t_repro.training import checkpoints, devices
 from t2t_repro.training.state import WEIGHTS
 
 
-def engine_of(job: DecodeJob, say: Report) -> Engine:
+def for_job(job: DecodeJob, say: Report) -> Engine:
     """Returns what decodes for a job; `say` receives warnings.
 
     Raises:

@@ -69,7 +69,7 @@ class LSTM(Layer):
             real: bool (B, T), True up to the end.
             state: to begin with.
         """
-        states, last = run(self.step, state, self.of_inputs(x), real)
+        states, last = scan(self.step, state, self.of_inputs(x), real)
         return states["h"], last
 
 
@@ -297,7 +297,7 @@ class AttentionLSTM(Layer):
             x, *masks = now
             return self.step(x, state, keys, memory, masks or None)
 
-        after, _ = run(step, self.initial_state(states), inputs, real)
+        after, _ = scan(step, self.initial_state(states), inputs, real)
         return self.output(after)
 
     def _masks(self, x, training) -> list:
@@ -309,7 +309,7 @@ class AttentionLSTM(Layer):
         return [drop(ops.ones((*ops.shape(x)[:2], n), x.dtype), training=True) for n, drop in pairs]
 
 
-def run(step: Callable[[Any, State], State], state: State, inputs: Any, real):
+def scan(step: Callable[[Any, State], State], state: State, inputs: Any, real):
     """Goes through positions from left to right.
 
     Args:

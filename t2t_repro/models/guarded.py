@@ -187,7 +187,7 @@ class GuardedModel(keras.Model):
         if self._observer:
             with jax_step.holding(self.optimizer.variables, before[2]):
                 due = self._observer.is_due(self.optimizer.iterations.value)
-        after, loss, _, squares, logits = jax_step.step(self, tuple(before), batch, weights, due)
+        after, loss, _, squares, logits = jax_step.train_step(self, before, batch, weights, due)
         with jax_step.holding(self.metrics_variables, metrics) as now:
             if self._observer:
                 self._observer.metric.update_state(squares, due)
@@ -200,7 +200,7 @@ class GuardedModel(keras.Model):
 
         observer = self._observer if replicas() == 1 else None
         due = observer and observer.is_due(self.optimizer.iterations)
-        loss, _, squares, logits = tensorflow_step.step(self, batch, weights, due)
+        loss, _, squares, logits = tensorflow_step.train_step(self, batch, weights, due)
         if observer:
             observer.metric.update_state(squares, due)
         return self._logs(batch, loss, logits, weights)

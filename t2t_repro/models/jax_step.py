@@ -8,11 +8,11 @@ from t2t_repro.models import clipping
 
 
 def variables(model) -> tuple[list, list, list]:
-    """Returns the model's variables whose values are the state of `step`."""
+    """Returns the model's variables whose values are the state of `train_step`."""
     return model.trainable_variables, model.non_trainable_variables, model.optimizer.variables
 
 
-def step(model, state, batch, sample_weight=None, observed=None):
+def train_step(model, state, batch, sample_weight=None, observed=None):
     """Makes a step.
 
     Args:

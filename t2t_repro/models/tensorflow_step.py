@@ -9,7 +9,7 @@ import tensorflow as tf
 from t2t_repro.models import clipping
 
 
-def step(model, batch, sample_weight=None, observed=None):
+def train_step(model, batch, sample_weight=None, observed=None):
     """Makes a step.
 
     In the scope of a strategy it is one replica's: all replicas apply their updates or none.

@@ -25,7 +25,7 @@ from t2t_repro.views import explainer
 _TEST_SHARE, _MOST_TEST = 20, 1000  # one pair in so many is drawn for test, at most so many
 
 
-def run(request: OwnTextRequest, say: Callable[[str], None] = print) -> Record:
+def make_translator(request: OwnTextRequest, say: Callable[[str], None] = print) -> Record:
     """Makes everything that is not there yet; returns the record of it.
 
     Args:

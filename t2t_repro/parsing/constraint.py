@@ -1,6 +1,6 @@
 """What a parser may write: linearised tags that are one tree over the words of the source.
 
-A `TreeConstraint` is a constraint as `decoding/steering.py` defines them.
+A `TreeConstraint` is a constraint as `decoding/search.py` defines them.
 Legend: B batch, K beams, V vocabulary, W words, D depth.
 """
 

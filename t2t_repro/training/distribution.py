@@ -90,11 +90,11 @@ def step_function(
     else:
         step = _on_replicas(model, devices)
 
-    def run(batch: dict, observed: bool = False) -> Made:
+    def train_step(batch: dict, observed: bool = False) -> Made:
         loss, finite, squares = step(batch, observed)
         return Made(float(loss), bool(finite), squares)  # waits for the step
 
-    return run
+    return train_step
 
 
 def _on_one_device(model: GuardedModel) -> Step:
@@ -103,7 +103,7 @@ def _on_one_device(model: GuardedModel) -> Step:
     from t2t_repro.models import tensorflow_step
 
     def step(batch, observed):
-        return tensorflow_step.step(model, batch, observed=observed)[:3]
+        return tensorflow_step.train_step(model, batch, observed=observed)[:3]
 
     @functools.cache
     def compiled(features: tuple[str, ...]) -> Callable:
@@ -111,11 +111,11 @@ def _on_one_device(model: GuardedModel) -> Step:
         observed = tf.TensorSpec([], tf.bool)
         return for_all_shapes(step, features, model.jit_compile, observed)
 
-    def run(batch: dict, observed: bool) -> tuple:
+    def step_on_one_device(batch: dict, observed: bool) -> tuple:
         function = step if model.run_eagerly else compiled(tuple(batch))
         return function(batch, tf.constant(observed))
 
-    return run
+    return step_on_one_device
 
 
 def _on_replicas(model: GuardedModel, devices: Devices) -> Step:
@@ -156,7 +156,7 @@ def _on_replicas(model: GuardedModel, devices: Devices) -> Step:
     def compiled(features: tuple[str, ...]) -> Callable:
         return for_all_shapes(gradients_of, features, model.jit_compile)
 
-    def run(batch: dict, observed: bool) -> tuple:
+    def step_on_replicas(batch: dict, observed: bool) -> tuple:
         function = gradients_of if model.run_eagerly else compiled(tuple(batch))
         loss, shards, finite = function(batch)
         squares = squares_of(shards) if finite and observed else None
@@ -164,7 +164,7 @@ def _on_replicas(model: GuardedModel, devices: Devices) -> Step:
             apply(shards)
         return loss, finite, squares
 
-    return run
+    return step_on_replicas
 
 
 def _under_jax(model: GuardedModel, devices: Devices, ahead: "CompilePool | None") -> Step:
@@ -181,7 +181,7 @@ def _under_jax(model: GuardedModel, devices: Devices, ahead: "CompilePool | None
         options["out_shardings"] = (whole,) * 4
 
     def step(state, batch, observed):
-        return jax_step.step(model, state, batch, observed=observed)[:4]
+        return jax_step.train_step(model, state, batch, observed=observed)[:4]
 
     compiled = jax.jit(step, donate_argnums=0, **options)
 
@@ -207,7 +207,7 @@ def _under_jax(model: GuardedModel, devices: Devices, ahead: "CompilePool | None
 
         ahead.begin(lower)
 
-    def run(batch: dict, observed: bool) -> tuple:
+    def step_under_jax(batch: dict, observed: bool) -> tuple:
         program = (ahead and ahead.program(batch)) or compiled
         batch = {name: jax.device_put(ids, layout(ids.shape)) for name, ids in batch.items()}
         state, loss, finite, squares = program(state_now(), batch, jax.device_put(observed))
@@ -217,7 +217,7 @@ def _under_jax(model: GuardedModel, devices: Devices, ahead: "CompilePool | None
         loss, finite = jax.device_get((loss, finite))  # the two at once
         return loss, finite, squares
 
-    return run
+    return step_under_jax
 
 
 class CompilePool:

@@ -404,7 +404,7 @@ class Trainer:
             if not losses:  # where no step was made since the last save, the batch comes again
                 signum = process.received_signal()
                 if self.devices.all_reduce([signum > 0])[0]:
-                    self._end_at(signum or signal.SIGTERM)
+                    self._save_and_stop(signum or signal.SIGTERM)
         self._step += 1
         # What all workers must agree on. The chief's clock decides what is due by time.
         signum = process.received_signal()
@@ -425,7 +425,7 @@ class Trainer:
             return False
         self._save(evaluate=bool(due))
         if signum:
-            self._end_at(signum)
+            self._save_and_stop(signum)
         reason = self._reason_to_stop() if self._finish_evaluation() else ""
         if self.plan.early_stopping is None or not self.devices.all_reduce([bool(reason)])[0]:
             return False
@@ -451,7 +451,7 @@ class Trainer:
             signum = process.received_signal()
             if signum and not before and distribution.was_compiling(self.model):
                 self._batches -= 1  # it is still to come
-                self._end_at(signum)
+                self._save_and_stop(signum)
             raise
 
     def _skip(self, batch: dict, made: distribution.Made) -> None:
@@ -566,7 +566,7 @@ class Trainer:
 
     # --- end
 
-    def _end_at(self, signum: int) -> None:
+    def _save_and_stop(self, signum: int) -> None:
         """Saves the last step, unless it is saved, and raises Interrupted."""
         if self._step > self._state.step:
             self._save(evaluate=False)

@@ -5,7 +5,7 @@ from keras import ops
 
 from t2t_repro.decoding import graph_search
 from t2t_repro.decoding.engine import ModelEngine, decode
-from t2t_repro.decoding.steering import Search, Sentences
+from t2t_repro.decoding.search import Search, Sentences
 from t2t_repro.errors import UserError
 
 

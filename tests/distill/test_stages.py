@@ -64,7 +64,7 @@ def programs(monkeypatch):
 
 def run(request):
     said = []
-    return stages.run(request, said.append), "\n".join(said)
+    return stages.distill(request, said.append), "\n".join(said)
 
 
 def text_of(folder, split="train"):

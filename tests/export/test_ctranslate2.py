@@ -10,7 +10,7 @@ import pytest
 
 from t2t_repro import Transformer, get_hparams
 from t2t_repro.decoding.engine import ModelEngine
-from t2t_repro.decoding.steering import Search, Sentences
+from t2t_repro.decoding.search import Search, Sentences
 from t2t_repro.errors import UserError
 from t2t_repro.export import ctranslate2, plain
 from t2t_repro.export.ctranslate2 import CTranslate2Engine

@@ -81,7 +81,7 @@ def main():
     """Prints what a model computes on one device and on two."""
     from t2t_repro import registry
     from t2t_repro.decoding.engine import ModelEngine
-    from t2t_repro.decoding.steering import Search, Sentences
+    from t2t_repro.decoding.search import Search, Sentences
     from t2t_repro.models.transformer import Transformer
     from t2t_repro.training import devices
     from t2t_repro.training.evaluation import Evaluator

@@ -115,7 +115,7 @@ def request_of(tmp_path):
 def run(request):
     """Returns the record of all stages, and what they say."""
     said = []
-    return stages.run(request, said.append), "\n".join(said)
+    return stages.make_translator(request, said.append), "\n".join(said)
 
 
 def plan_of(record):

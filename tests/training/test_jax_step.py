@@ -47,7 +47,7 @@ def lowered(dtype, size=2000, rows=16, source=24, target=20):
     changes = {"hidden_size": 256, "filter_size": 1024, "num_heads": 4, "num_hidden_layers": 1}
     model = make(size, activation_dtype=dtype, **changes)
     state = tuple([v.value for v in group] for group in jax_step.variables(model))
-    step = jax.jit(lambda *of: jax_step.step(model, *of)[:4], donate_argnums=0)
+    step = jax.jit(lambda *of: jax_step.train_step(model, *of)[:4], donate_argnums=0)
     made = step.lower(state, batch_of(size, rows, source, target), None, False)
     own = parameters.train_step_flop(model.hparams, size, rows, source, target)
     compiled = made.compile()

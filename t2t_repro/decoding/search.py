@@ -1,8 +1,10 @@
-"""What steers a search besides the model: a constraint, a least length, beginnings, samples.
+"""A search as every engine is asked for it: `Search` says how, `Sentences` what, `SteeredModel` by
+which steps.
 
-Each of them is a step function around another; the search itself knows of none. What they must know
-of the sentences are the facts, arrays whose first axis is B, which stay constant while the search
-runs:
+What steers a search besides the model is a constraint, a least length, beginnings, samples. Each of
+them is a step function around another; the search itself (beam_search.py) knows of none. What they
+must know of the sentences are the facts, arrays whose first axis is B, which stay constant while
+the search runs:
 
     "words"     int32 (B, W): what `constraint.facts` returned, padded with -1
     "least"     int32 (B,): the fewest tokens before the end
@@ -30,7 +32,7 @@ from t2t_repro.text.encoders import EOS_ID
 Tensor = Any
 State = Any
 Facts = Mapping[str, Tensor]
-Memory = Mapping[str, Any]
+Stepped = tuple[Tensor, State]  # of each token its log-probability or logit, and the next state
 
 FILL = {"words": -1, "least": 0, "prefixes": 0, "draws": 0}  # what each is padded with
 _MOST = np.float32(1 - 2**-22)  # a draw times a sum must stay below the sum in float32
@@ -100,7 +102,7 @@ class Sentences:
 
     inputs: int32 (B, S), padded with 0.
     limits: int32 (B,): the most tokens that each translation may have, its end included.
-    facts: what steers the search of each: see decoding/steering.py.
+    facts: what steers the search of each: see decoding/search.py.
     """
 
     inputs: np.ndarray
@@ -134,12 +136,12 @@ class SteeredModel:
 
     def start(
         self, inputs: Tensor, facts: Facts, limits: Tensor, batch: Tensor, beams: int
-    ) -> tuple[Memory, Any]:
+    ) -> tuple[Mapping[str, Any], Any]:
         """Returns what stays constant, with rows of B, and the state at the start.
 
         Args:
             inputs: int32 (B, S), padded with 0.
-            facts: what steers the search of each sentence: see decoding/steering.py.
+            facts: what steers the search of each sentence: see decoding/search.py.
             limits: int32 (B,), the most tokens of each.
             batch: B.
             beams: K.
@@ -157,7 +159,7 @@ class SteeredModel:
             return self.model.make_room(state, more)
         return {**state, "model": self.model.make_room(state["model"], more)}
 
-    def step_fn(self, memory: Memory, layout: Any) -> StepFn:
+    def step_fn(self, memory: Mapping[str, Any], layout: Any) -> StepFn:
         """Returns the step of the search: with facts one that obeys.
 
         That one returns log-probabilities, as `beam_search.Rules.constrained` says.
@@ -167,7 +169,7 @@ class SteeredModel:
             layout: what the model's own `layout` returned, where that pays.
         """
 
-        def of_model(ids: Tensor, parents: Tensor, step: Tensor, state: Any) -> tuple[Tensor, Any]:
+        def of_model(ids: Tensor, parents: Tensor, step: Tensor, state: Any) -> Stepped:
             return self.model.decode_step(ids, parents, step, state, memory["model"], layout)
 
         if not (facts := memory["facts"]):
@@ -200,12 +202,12 @@ class SearchProgram(Program):
 def normalized(step_fn: StepFn) -> StepFn:
     """Returns a step function that gives log-probabilities, in float32."""
 
-    def step(ids: Tensor, parents: Tensor, step: Tensor, state: Any) -> tuple[Tensor, Any]:
+    def normalized_step(ids: Tensor, parents: Tensor, step: Tensor, state: Any) -> Stepped:
         logits, state = step_fn(ids, parents, step, state)
         logits = ops.cast(logits, "float32")
         return logits - ops.logsumexp(logits, axis=-1, keepdims=True), state
 
-    return step
+    return normalized_step
 
 
 def min_length(step_fn: StepFn, least: Tensor) -> StepFn:
@@ -214,13 +216,13 @@ def min_length(step_fn: StepFn, least: Tensor) -> StepFn:
     The other tokens keep their probability, as under a constraint.
     """
 
-    def step(ids: Tensor, parents: Tensor, step: Tensor, state: Any) -> tuple[Tensor, Any]:
+    def min_length_step(ids: Tensor, parents: Tensor, step: Tensor, state: Any) -> Stepped:
         log_probs, state = step_fn(ids, parents, step, state)
         end = ops.equal(ops.arange(ops.shape(log_probs)[-1]), EOS_ID)
         early = ops.less(step, least)[:, None, None]
         return ops.where(ops.logical_and(early, end), -INF, log_probs), state
 
-    return step
+    return min_length_step
 
 
 def forced_prefix(step_fn: StepFn, prefixes: Tensor) -> StepFn:
@@ -231,7 +233,7 @@ def forced_prefix(step_fn: StepFn, prefixes: Tensor) -> StepFn:
     """
     length = ops.shape(prefixes)[1]
 
-    def step(ids: Tensor, parents: Tensor, step: Tensor, state: Any) -> tuple[Tensor, Any]:
+    def forced_prefix_step(ids: Tensor, parents: Tensor, step: Tensor, state: Any) -> Stepped:
         log_probs, state = step_fn(ids, parents, step, state)
         token = ops.take(prefixes, ops.minimum(step, length - 1), axis=1)[:, None, None]
         given = ops.logical_and(ops.less(step, length), token != 0)
@@ -239,7 +241,7 @@ def forced_prefix(step_fn: StepFn, prefixes: Tensor) -> StepFn:
         only = ops.where(ops.equal(tokens, token), 0.0, -INF)
         return ops.where(given, only, log_probs), state
 
-    return step
+    return forced_prefix_step
 
 
 # --- constraints ---------------------------------------------------------------------------------
@@ -266,7 +268,7 @@ def constrained(step_fn: StepFn, constraint: Constraint) -> StepFn:
     own have the future cost in them.
     """
 
-    def step(ids: Tensor, parents: Tensor, step: Tensor, state: State) -> tuple[Tensor, State]:
+    def constrained_step(ids: Tensor, parents: Tensor, step: Tensor, state: State) -> Stepped:
         log_probs, model_state = step_fn(ids, parents, step, state["model"])
         log_probs = log_probs[..., : len(constraint.writes_word)]  # of vocab_divisor are more
         own = {name: part for name, part in state.items() if name != "model"}
@@ -277,7 +279,7 @@ def constrained(step_fn: StepFn, constraint: Constraint) -> StepFn:
         log_probs = ops.where(allowed, log_probs, -INF)
         return log_probs, {**own, "model": model_state}
 
-    return step
+    return constrained_step
 
 
 def _charged(
@@ -355,11 +357,11 @@ def sampled(step_fn: StepFn, numbers: Tensor, how: Sampling) -> StepFn:
     """
     last = ops.shape(numbers)[1] - 1
 
-    def step(ids: Tensor, parents: Tensor, step: Tensor, state: Any) -> tuple[Tensor, Any]:
+    def sampled_step(ids: Tensor, parents: Tensor, step: Tensor, state: Any) -> Stepped:
         log_probs, state = step_fn(ids, parents, step, state)
         draw = ops.take(numbers, ops.minimum(step, last), axis=1)  # (B,)
         chosen = choose(log_probs, draw[:, None, None], how)
         tokens = ops.arange(log_probs.shape[-1], dtype="int32")
         return ops.where(ops.equal(tokens, chosen[..., None]), log_probs, -INF), state
 
-    return step
+    return sampled_step
