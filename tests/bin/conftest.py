@@ -62,9 +62,9 @@ def asked(monkeypatch, tmp_path):
     """Takes the place of training, in an empty folder; the requests that it gets."""
     requests = []
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(trainer, "run", requests.append)
+    monkeypatch.setattr(trainer, "plan_and_train", requests.append)
     monkeypatch.setattr("t2t_repro.provenance.write_of_run", lambda *of, data_dir: None)
-    monkeypatch.setattr(quickstart, "run", lambda directory, train: train())
+    monkeypatch.setattr(quickstart, "train_and_show", lambda directory, train: train())
     return requests
 
 

@@ -141,7 +141,7 @@ def test_what_the_user_counts_are_updates_and_a_run_goes_on_with_its_batches(on)
 
 def test_the_embedded_default_says_where_it_trains_and_plans_nothing(on, capsys, monkeypatch):
     begun = on(TWO_CORES)
-    monkeypatch.setattr(trainer.quickstart, "run", lambda directory, train: train())
+    monkeypatch.setattr(trainer.quickstart, "train_and_show", lambda directory, train: train())
     run()
     assert capsys.readouterr().out == "Training on 1 x Two Cores, 25.0 GB.\n"
     assert begun[-1][2] is None
