@@ -59,8 +59,8 @@ class Text2textTmpdir(Text2TextProblem):
         one = len(names) == 1 and names.pop().endswith(VocabType.SUBWORD)
         if self._asked_vocab_size and not one:
             raise UserError(
-                "Expected --vocab_size with a run in --vocab_from that has one vocabulary of "
-                f"subwords, which it extends. Received: {' and '.join(set(files.values()))}. Leave "
+                "Expected --vocab_from to name a run with one vocabulary of subwords, which "
+                f"--vocab_size extends. Received: {' and '.join(set(files.values()))}. Leave "
                 "--vocab_size out."
             )
         if self._asked_vocab_size:  # before all of the text is counted
@@ -170,8 +170,8 @@ class Text2textTmpdirTokens(Text2textTmpdir):
         if several:
             raise UserError(
                 f"Expected one token on each line of vocab.txt in {os.fspath(tmp_dir)!r}. "
-                f"Received: {tokens[several[0] - 1]!r} on line {several[0]}. Leave out what stands "
-                "behind the token, such as how often it occurs: awk '{print $1}' FILE > NEW."
+                f"Received: {tokens[several[0] - 1]!r} on line {several[0]}. Remove what "
+                "follows the token, such as its count: awk '{print $1}' FILE > NEW."
             )
         # <UNK> is added, and may be listed too: tensor2tensor then has it twice, and what follows
         # it in the list has ids that are one higher.

@@ -101,8 +101,8 @@ class _TreesProblem(Text2TextProblem):
         if path is None:
             raise UserError(
                 f"Expected {name} (or {name}.gz), bracketed trees one a line, in "
-                f"{os.fspath(tmp_dir)!r}. Received: no such file. Put it there, name its folder by "
-                "--tmp_dir, or have it made out of a Penn Treebank by --treebank_dir."
+                f"{os.fspath(tmp_dir)!r}. Received: no such file. Put it there, name its "
+                "folder by --tmp_dir, or give a Penn Treebank by --treebank_dir."
             )
         return [path]
 
@@ -124,8 +124,8 @@ class _TreesProblem(Text2TextProblem):
         root = parse(tree, where)
         if root.word is None and root.label != "TOP" and root.label in PENN:
             raise UserError(
-                f"{where}: expected a tree under TOP, which is not written. Received: "
-                f"({root.label} outermost. Put it under one: (TOP ({root.label} ...))."
+                f"{where}: expected TOP as the root of the tree. Received: {root.label}. "
+                f"Write (TOP ({root.label} ...))."
             )
         words, tags = linearised(root, where)
         return {"inputs": words, "targets": tags}
@@ -288,7 +288,7 @@ class ParsingWsjSemi32k(ParsingWsj16k):
         if not more:
             raise UserError(
                 f"Expected {' or '.join(self.MORE_TREES)} (or .gz) in {os.fspath(tmp_dir)!r}: "
-                "trees that a parser made, one bracketed tree a line. Received: neither. Put one "
-                "or both there; without them take parsing_wsj16k."
+                "trees that a parser made, one bracketed tree a line. Received: neither. Put "
+                "one or both there, or use parsing_wsj16k."
             )
         return paths + more

@@ -111,7 +111,7 @@ def warn_unread(args: flags.FlagValues, names: Iterable[str]) -> None:
     """Says which of these flags, that nothing reads beside the others, were given."""
     given = [f"--{name}" for name in names if args[name].present]
     if given:
-        print(f"Warning: beside the other flags {', '.join(given)} had no effect.", file=sys.stderr)
+        print(f"Warning: {', '.join(given)} had no effect with the other flags.", file=sys.stderr)
 
 
 def check_given(values: Mapping[str, Any], hints: Mapping[str, str]) -> None:
@@ -240,9 +240,9 @@ def _one_line(error: Exception, own: set[str]) -> str:
     full = "No space left" in text or "File too large" in text  # TensorFlow's
     if process.lacks_memory(error):
         text = (
-            f"Expected more memory. Received: {text.partition(chr(10))[0]} Lower batch_size, or "
-            "max_length if only the longest sentences are too much; t2t-trainer --find_batch_size "
-            "finds one that fits."
+            f"Out of memory: {text.partition(chr(10))[0]} Lower batch_size, or max_length if "
+            "only the longest sentences do not fit; t2t-trainer --find_batch_size finds a "
+            "size that fits."
         )
     elif isinstance(error, flags.UnrecognizedFlagError):
         near = suggest(error.flagname, own)

@@ -117,7 +117,7 @@ def _sequence(letters: str) -> fields.Rule:
 
 _parts = fields.rule(
     lambda value: not value or {part.strip() for part in value.split(",")} < set(FREEZABLE),
-    f"{{name}} to be some of {', '.join(FREEZABLE)}, and not all",
+    f"{{name}} to be some, not all, of {', '.join(FREEZABLE)}",
 )
 _odd = fields.rule(lambda value: value % 2 == 1, "{name} to be odd")
 
@@ -134,7 +134,7 @@ _BUCKETS = _only("use_fixed_batch_size", False)
 _SEPARATE = _only("shared_embedding_and_softmax_weights", False)
 _LAYERS = AppliesIf(
     lambda hp: not (hp.num_encoder_layers and hp.num_decoder_layers),
-    "num_encoder_layers and num_decoder_layers say it of both sides.",
+    "num_encoder_layers and num_decoder_layers are set for both sides.",
 )
 
 
@@ -169,8 +169,8 @@ def _conflicts(hp: "HParams") -> Iterator[str]:
     sequences = (hp.layer_preprocess_sequence + hp.layer_postprocess_sequence).replace("none", "")
     if hp.norm_type == "group" and "n" in sequences:
         yield (
-            "another norm_type than group, over a whole sentence: the decoder would see what it "
-            "predicts"
+            "norm_type other than group, which normalizes over whole sentences: the decoder "
+            "would see what it predicts"
         )
     if relative and not (hp.max_relative_position and hp.attention_score in DOT_PRODUCTS):
         yield (
@@ -386,9 +386,9 @@ class HParams:
         return json.dumps(dataclasses.asdict(self), indent=1, sort_keys=True) + "\n"
 
     @classmethod
-    def from_json(cls, text: str | bytes, name: str = "hparams.json", mend: str = "") -> "HParams":
+    def from_json(cls, text: str | bytes, name: str = "hparams.json", fix: str = "") -> "HParams":
         """Returns what `to_json` wrote. A name that is not ours is an error; see `schema.read`."""
-        return schema.parse(text, cls, name, mend)
+        return schema.parse(text, cls, name, fix)
 
 
 FIELDS = {field.name: field for field in dataclasses.fields(HParams)}

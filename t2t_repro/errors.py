@@ -1,4 +1,4 @@
-"""Errors that a user can mend.
+"""Errors that a user can fix.
 
 Each message says what was expected, what was received and what to do. Programs print it in one
 line without a traceback; a library user catches it as the `ValueError` that it is.
@@ -11,7 +11,7 @@ from typing import Any
 
 
 class UserError(ValueError):
-    """Something that the user can mend: a wrong name, value, file or combination of them."""
+    """Something that the user can fix: a wrong name, value, file or combination of them."""
 
 
 class Interrupted(KeyboardInterrupt):
@@ -23,7 +23,7 @@ class Interrupted(KeyboardInterrupt):
         then: what to do about it, for the message.
     """
 
-    def __init__(self, signum: int, where: str = "", then: str = "The same command continues."):
+    def __init__(self, signum: int, where: str = "", then: str = "Run the same command to resume."):
         name = signal.Signals(signum).name
         self.signum = signum
         self.exit_code = 128 + signum

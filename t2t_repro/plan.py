@@ -144,10 +144,10 @@ def look_ahead(request: TrainRequest, where: Devices) -> TrainingPlan | None:
         instead = f"Make them: t2t-datagen {made} {flags}, {problem.raw_file_hint}."
     why = f"{'; '.join(found.values())}. {instead}"
     if wishes.plan or wishes.yes or where.cluster.size > 1:
-        print(f"This machine plainly cannot do it: {why}", flush=True)
+        print(f"This machine cannot do it: {why}", flush=True)
         return plan
     raise UserError(
-        f"Expected a machine that can do this, or --yes to begin all the same. Received: {why}"
+        f"Expected a machine that can do this, or --yes to begin anyway. Received: {why}"
     )
 
 

@@ -58,7 +58,7 @@ class _Handler:
             self.received, self.since = signum, now
             if self.deferred:
                 name = signal.Signals(signum).name
-                os.write(2, f"\n{name}: ending in order. A second signal ends at once.\n".encode())
+                os.write(2, f"\n{name}: stopping. A second signal stops at once.\n".encode())
             self.check()
         elif multiprocessing.parent_process() is None or now - self.since > _TWICE_S:
             os._exit(128 + signum)
@@ -163,8 +163,8 @@ def run_program(command: Sequence[str], doing: str) -> None:
     code = program(f"t2t_repro.bin.{module}", name, argv)
     if code:
         raise UserError(
-            f"Expected {name} to end well ({doing}). Received: exit code {code}; what it said "
-            "stands above. Fix that, and give the same command again: what is done stays."
+            f"Expected {name} to succeed ({doing}). Received: exit code {code}; its message "
+            "is above. Fix the cause and run the same command again: finished stages stay."
         )
 
 

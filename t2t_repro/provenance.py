@@ -136,7 +136,7 @@ def write_of_run(
         write(run, checkpoint, run.path, RUN, settings, translate, program, earlier)
         print(f"Recorded: {run.path / NAME}. t2t-show --verify checks it.")
     except (UserError, OSError) as error:
-        print(f"No {NAME} is written: {error}")
+        print(f"No {NAME} was written: {error}")
 
 
 def write(
@@ -209,7 +209,7 @@ def verify(folder: pathlib.Path, translate: Translate | None = None) -> Iterator
     for score in found.scores:
         yield NOTE, f"score: {score.name} {score.value:.4f} of {score.of}; {score.signature}"
     if another:
-        yield NOTE, "the translations are not repeated, for the model is another"
+        yield NOTE, "the translations were not repeated: the model differs"
         return
     if translate is None:
         run = trained_run(folder)

@@ -165,7 +165,7 @@ class TrainedRun(RunDirectory):
         if (settings.beam_size, settings.alpha) == (search.beam_size, search.alpha):
             say(
                 f"{search}, chosen on {tuned.sentences}: {search.bleu:.2f} BLEU "
-                f"({self.path / TUNED}). --decode_hparams says otherwise."
+                f"({self.path / TUNED}). --decode_hparams overrides it."
             )
         return settings
 

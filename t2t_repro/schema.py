@@ -19,22 +19,22 @@ class Malformed(UserError):
     """A text that is no JSON, or not of its schema."""
 
 
-def read(path: str | os.PathLike, kind: type[T], mend: str = "") -> T:
+def read(path: str | os.PathLike, kind: type[T], fix: str = "") -> T:
     """Returns what a JSON file holds, as `kind`.
 
     Args:
         path: the file; UTF-8.
         kind: a dataclass, or another type.
-        mend: what to do about a file that is broken, a sentence.
+        fix: what to do about a file that is broken, a sentence.
 
     Raises:
         Malformed: naming the file, the field and what is wrong with it.
         OSError: if it cannot be read.
     """
-    return parse(pathlib.Path(path).read_bytes(), kind, os.fspath(path), mend)
+    return parse(pathlib.Path(path).read_bytes(), kind, os.fspath(path), fix)
 
 
-def parse(text: str | bytes, kind: type[T], name: str, mend: str = "") -> T:
+def parse(text: str | bytes, kind: type[T], name: str, fix: str = "") -> T:
     """Returns what a JSON text holds, as `kind`; the errors call it `name`. See `read`."""
     import pydantic  # slow to load, and --help needs none
 
@@ -44,7 +44,7 @@ def parse(text: str | bytes, kind: type[T], name: str, mend: str = "") -> T:
         first = error.errors(include_url=False, include_context=False)[0]
     field = ".".join(map(str, first["loc"]))
     received = (f"{field}: " if field else "") + first["msg"].rstrip(".")
-    raise Malformed(f"Expected {name} as a program wrote it. Received: {received}. {mend}".rstrip())
+    raise Malformed(f"Expected {name} as a program wrote it. Received: {received}. {fix}".rstrip())
 
 
 @functools.cache

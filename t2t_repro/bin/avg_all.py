@@ -42,8 +42,8 @@ class AverageRequest:
     """The flags of t2t-avg-all, which are T2T's."""
 
     model_dir: str = flag("", "The run whose checkpoints to average.")
-    output_dir: str = flag("avg/", "The folder of the result; --tune: finished in the run.")
-    n: int = flag(8, "How many checkpoints to average; --tune: at most.", least=1)
+    output_dir: str = flag("avg/", "The folder of the result; default with --tune: RUN/finished.")
+    n: int = flag(8, "How many checkpoints to average; with --tune: at most.", least=1)
     min_steps: int = flag(0, "Ignore checkpoints of fewer steps.", least=0)
     wait_minutes: int = flag(0, "Wait up to this many minutes for another checkpoint.", least=0)
     last_only: bool = flag(False, "Write only the average of the last n.")
@@ -125,8 +125,8 @@ def average_all(
 
     def gone(path: pathlib.Path) -> None:
         say(
-            f"Left out {path.name}, which was removed before it was read. t2t-trainer keeps more "
-            "with --keep_checkpoint_max."
+            f"Skipped {path.name}: it was removed before it was read. --keep_checkpoint_max "
+            "of t2t-trainer keeps more."
         )
 
     with contextlib.ExitStack() as stack:

@@ -77,8 +77,8 @@ def _score_directory(request: view.DirectoryRequest) -> list[dict]:
     if not results:
         raise UserError(
             "Expected files whose names end in the step, such as translation-1000. Received: "
-            f"none to score in {request.translations_dir!r}. Was it --min_steps or "
-            f"EVENT_DIR/{view.LAST_STEP_FILE} that passed them over?"
+            f"none to score in {request.translations_dir!r}. Check --min_steps and "
+            f"EVENT_DIR/{view.LAST_STEP_FILE}, which skip earlier steps."
         )
     view.print_step_table(results)
     return view.as_rows(results)

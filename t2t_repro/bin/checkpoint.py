@@ -35,14 +35,16 @@ _OF_IMPORT = ("optimizer_state", "ignore_hparams", "problem", "hparams_set", "hp
 class CheckpointFlags:
     """The flags of t2t-checkpoint, beside those of the run and of the task."""
 
-    action: str | None = flag(None, "May stand alone.", choices=tuple(_NEEDED))
+    action: str | None = flag(
+        None, "import or export; may be given without --action.", choices=tuple(_NEEDED)
+    )
     checkpoint: str | None = flag(
         None,
-        "import: the folder of a tensor2tensor run, or the prefix of one checkpoint; export: a "
-        "ckpt-STEP folder, or a run (its newest, of RUN/best the best).",
+        "import: the folder of a tensor2tensor run, or the prefix of one checkpoint; export: "
+        "a ckpt-STEP folder, or a run (its newest checkpoint; of RUN/best, the best).",
     )
     optimizer_state: bool = flag(
-        True, "import: carry the optimizer's state over, where the checkpoint has it."
+        True, "import: also import the optimizer's state, if the checkpoint has it."
     )
     ignore_hparams: str = flag(
         "", "import: fields of hparams.json to leave out, separated by commas."

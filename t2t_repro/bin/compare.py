@@ -38,21 +38,22 @@ class CompareFlags:
 
     hparams_sets: str = flag(
         "",
-        "What is compared instead of --hparams_set as post-norm and as pre-norm: sets, with commas "
-        "between, each as it is, and with changes of its own in brackets: "
+        "Sets to compare, separated by commas, instead of --hparams_set as post-norm and as "
+        "pre-norm; a set's own changes in brackets: "
         "transformer_base_v1,transformer_base_v2[batch_size=1024].",
     )
-    depths: str = flag("", "Layers of each stack, with commas between; default: the set's.")
+    depths: str = flag("", "Layers of each stack, separated by commas; default: the set's.")
     warmup: str = flag(
         "",
-        "Warm-up steps, with commas between; 0: none, from the first step at the peak of the "
+        "Warm-up steps, separated by commas; 0: none, the rate begins at the peak of the "
         "set's own warm-up; default: the set's.",
     )
-    seeds: int = flag(3, "How many runs of each, of the seeds 0, 1, ...", least=1, most=MOST_SEEDS)
+    seeds: int = flag(3, "Runs of each, with the seeds 0, 1, ...", least=1, most=MOST_SEEDS)
     train_steps: int = flag(2000, "Steps of each run.", least=1)
     bleu_sentences: int | None = flag(
         None,
-        "How many dev sentences to translate at the end; default: 200 of a translation; 0: none.",
+        "How many dev sentences to translate at the end; default: 200 for translation "
+        "problems; 0: none.",
         least=0,
     )
 
@@ -79,8 +80,8 @@ def study_of(args: flags.FlagValues) -> Study:
     problem = registry.get_problem(args.problem)
     if problem.packed_length:
         raise UserError(
-            f"Expected a problem whose examples are sentences. Received: {args.problem}, which "
-            "packs them. Take the problem that it packs."
+            f"Expected a problem whose examples are sentences. Received: {args.problem}, "
+            "which is packed. Use the unpacked problem."
         )
     bleu_sentences = args.bleu_sentences
     if bleu_sentences is None:
@@ -115,7 +116,7 @@ def _numbers(flag: str, text: str) -> list[int | None]:
         return list(dict.fromkeys(map(int, text.split(",")))) if text else [None]
     except ValueError:
         raise UserError(
-            f"Expected --{flag} to be whole numbers with commas between. Received: {text!r}."
+            f"Expected --{flag} to be whole numbers separated by commas. Received: {text!r}."
         ) from None
 
 

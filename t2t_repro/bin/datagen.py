@@ -41,8 +41,9 @@ class Treebank:
 
     treebank_dir: str | None = flag(
         None,
-        "For the parsing problems: the folder of a Penn Treebank's wsj_0200.mrg and so on; it "
-        "becomes the trees files in --tmp_dir. Sections 02-21 are training, 22 dev, 23 test.",
+        "For parsing problems: the folder of a Penn Treebank (wsj_0200.mrg and so on), from "
+        "which the trees files in --tmp_dir are made. Sections 02-21 are training, 22 dev, 23 "
+        "test.",
     )
     treebank_split: str | None = flag(
         None,
@@ -56,20 +57,23 @@ class DataFlags:
     """The flags of t2t-datagen, T2T's where it has them, beside the others here."""
 
     problem: str = flag(
-        "", "The problem; several with commas between, or a pattern such as 'algorithmic_*'."
+        "", "The problem; several separated by commas, or a pattern such as 'algorithmic_*'."
     )
-    exclude_problems: str = flag("", "Leave out those whose names hold one of these.")
+    exclude_problems: str = flag("", "Skip problems whose names contain one of these.")
     data_dir: str | None = flag(None, "The folder to write to.")
     tmp_dir: str = flag("/tmp/t2t_datagen", "The folder of raw files.")
     num_shards: int = flag(
-        0, "How many training files; 0: as the text or the problem has it.", least=0, most=99_999
+        0,
+        "How many training files; 0: chosen by the problem or the size of the text.",
+        least=0,
+        most=99_999,
     )
-    max_cases: int = flag(0, "Stop each split after so many samples; 0: do not.", least=0)
+    max_cases: int = flag(0, "Stop each split after this many samples; 0: no limit.", least=0)
     random_seed: int = flag(
-        429459, "Of the order, and of what is drawn at random.", least=0, most=2**32 - 2
+        429459, "The seed of the order and of all random choices.", least=0, most=2**32 - 2
     )
     num_concurrent_processes: int | None = flag(
-        None, "How many processes count and encode; default: the cores.", least=1, most=1024
+        None, "Processes that count and encode; default: one a core.", least=1, most=1024
     )
     runner: str | None = flag(
         None,
@@ -79,33 +83,34 @@ class DataFlags:
     pipeline_options: str = flag(
         "", "Flags for Beam, such as '--flink_master=host:8081 --parallelism=64'."
     )
-    overwrite: bool = flag(False, "Make files again that are there.")
+    overwrite: bool = flag(False, "Make existing files again.")
     only_list: bool = flag(False, "List the problems that --problem names, or all, and stop.")
     t2t_usr_dir: str | None = flag(None, "Your own package of problems.")
     vocab_size: int = flag(
-        0, "About how many subwords; 0: as problem or text has it.", least=0, most=2**20
+        0, "About how many subwords; 0: chosen by the problem or the text.", least=0, most=2**20
     )
     vocab: str | None = flag(
         None,
-        "For text2text_tmpdir, a vocabulary of your own: T2T's subwords or a SentencePiece model; "
-        "or one of the source and one of the target, with a comma between.",
+        "For text2text_tmpdir, a vocabulary of your own: T2T's subwords or a SentencePiece "
+        "model; or two, of source and target, separated by a comma.",
     )
     vocab_from: str | None = flag(
         None,
-        "The vocabulary of a run, whose weights t2t-trainer --warm_start_from shall begin with; "
-        "with --vocab_size as many subwords in all, new ones of this text behind the run's.",
+        "Take the vocabulary of this run, to fine-tune it by t2t-trainer --warm_start_from; "
+        "--vocab_size extends it to that many subwords.",
     )
     t2t_exact: bool = flag(
         False,
-        "Build 2^15 subwords where a problem does not say how many, and T2T's number of files.",
+        "As tensor2tensor: about 2^15 subwords if the problem names no number, and its number "
+        "of files.",
     )
     check_data: bool | None = flag(
-        None, "Check the text first, and write a report: the default for your own."
+        None, "Check the text first, and write a report; default: only for your own text."
     )
     drop_bad_pairs: bool = flag(
-        False, "Leave out the pairs with errors and sure faults; a file names them."
+        False, "Drop the pairs with errors or certain faults, and list them in a file."
     )
-    keep_bad_pairs: bool = flag(False, "Take all pairs, also those with errors.")
+    keep_bad_pairs: bool = flag(False, "Keep all pairs, also those with errors.")
     check_only: bool = flag(
         False,
         "Check the raw text, write the report to --data_dir, and stop; exit code 1: errors.",
@@ -237,8 +242,11 @@ def make_data(job: "Job", machine: Any, parent: str | None) -> dict:
         new, old = (job.problem, job.data_dir), (trained.problem, trained.config.data_dir)
         known, its = overlap(old, new), overlap(new, old)
         if known or its:
-            print(f"  warning: {known:,} pairs of dev stand in the training text of {parent}, and")
-            print(f"  {its:,} of its dev in this one: scores of them say too much. Leave them out.")
+            print(f"  warning: {known:,} dev pairs are in the training text of {parent}, and")
+            print(
+                f"  {its:,} of its dev pairs in this one: scores on them are too high. Remove "
+                "these pairs."
+            )
     return summary
 
 

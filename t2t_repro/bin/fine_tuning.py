@@ -67,10 +67,10 @@ def proposed(
         learning_rate_decay_steps=max(1, falls - warmup),
     ).override(overrides)
     say(
-        f"Proposed for fine-tuning: the hparams of {run.path} ({config.hparams_set}), but "
-        f"{train_steps:,} steps, and a learning rate that rises in {of_update * warmup:,} of them "
-        f"to {rate:g}, {why}, and falls to 0. What --hparams and --train_steps say goes before it; "
-        "--hparams_set takes a set as it is."
+        f"For fine-tuning: the hparams of {run.path} ({config.hparams_set}), with "
+        f"{train_steps:,} steps. The learning rate rises in {of_update * warmup:,} of them to "
+        f"{rate:g}, {why}, and falls to 0. --hparams and --train_steps override this; "
+        "--hparams_set takes a set unchanged."
     )
     return config.hparams_set, hparams
 
@@ -78,11 +78,11 @@ def proposed(
 def _rate(rates: list[float]) -> tuple[float, str]:
     """Returns the highest rate for a child of a run that reported these, and why that one."""
     if not rates:
-        return _RATE, "for its own is not known"
-    rate, why = rates[-1], "that of its last step"
+        return _RATE, "because that of the run is unknown"
+    rate, why = rates[-1], "that of the run's last step"
     half = rates[len(rates) // 2]
     if rate < _FELL * half:
-        rate, why = half, "that of half its steps, for its own fell to 0"
+        rate, why = half, "that of half the run's steps, as its own fell to 0"
     return float(f"{rate:.3g}"), why
 
 

@@ -24,7 +24,7 @@ from t2t_repro.own_text.request import OwnTextRequest
 _TEXT = {
     "train_source": {
         "text": "Files of one sentence a line, or .tsv, .csv, .jsonl or .tmx, which hold both "
-        "sides; also .gz, and several with commas between."
+        "sides; also .gz, and several separated by commas."
     },
     "train_target": {"text": "The other side of --source, file by file."},
 }

@@ -39,15 +39,19 @@ ACTIONS = ("tables", "reproduce")
 class Request:
     """The flags of t2t-paper."""
 
-    action: str = flag("tables", "May stand alone.", choices=ACTIONS)
+    action: str = flag(
+        "tables", "tables or reproduce; may be given without --action.", choices=ACTIONS
+    )
     table: int | None = flag(
-        None, "2, 3 or 4; default: tables: all; reproduce: 2.", least=2, most=4
+        None, "2, 3 or 4; default: all of them for tables, 2 for reproduce.", least=2, most=4
     )
     rows: str = flag(
-        "", f"Which, with commas between; of 3 all. Table 2: {', '.join(reproduce.TABLE2)}."
+        "",
+        "Which rows, separated by commas; default for table 3: all. Table 2: "
+        f"{', '.join(reproduce.TABLE2)}.",
     )
-    output_dir: str = flag("paper_runs", "The folder of the runs, or for tables a run.")
-    data_dir: str = flag("t2t_data", "The folder of the data; they are made if need be.")
+    output_dir: str = flag("paper_runs", "The folder of the runs; for tables also a single run.")
+    data_dir: str = flag("t2t_data", "The folder of the data, which are made if missing.")
     tmp_dir: str = flag("/tmp/t2t_datagen", "The folder of raw files.")
     hparams: str = flag("", "Changes to all rows, such as batch_size=8192 on large devices.")
     train_steps: int | None = flag(None, "Updates of a run; default: the paper's.", least=1)

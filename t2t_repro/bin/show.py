@@ -41,9 +41,9 @@ _COLUMNS = ("loss", "bleu", "approx_bleu_score", "accuracy", "accuracy_per_seque
 class ShowFlags:
     """The flags of t2t-show."""
 
-    output_dir: str | None = flag(None, "The run directory; it may also stand alone.")
+    output_dir: str | None = flag(None, "The run directory; may be given without --output_dir.")
     json: bool = flag(False, "Print JSON, for programs.")
-    verify: bool = flag(False, "Repeat what provenance.json says: hashes and translations.")
+    verify: bool = flag(False, "Check the hashes and translations of provenance.json.")
     t2t_usr_dir: str | None = flag(None, "Your own package of hparam sets.")
 
 
@@ -83,7 +83,7 @@ def verify(folder: pathlib.Path, *, as_json: bool) -> None:
         rows = [{"state": state, "what": what} for state, what in found]
         print(json.dumps({"verified": not bad, "checks": rows}, indent=1))
     else:
-        print(f"{bad} are not as they were." if bad else "All is as it was.")
+        print(f"{bad} differ or are missing." if bad else "Nothing has changed.")
     if bad:
         sys.exit(1)
 
@@ -135,9 +135,9 @@ def _standing(of: RunView) -> str:
 
 def _changes(of: RunView) -> str:
     if of.changes is None:
-        return f"{of.hparams_set} is not a set that is known here; --t2t_usr_dir names its package."
+        return f"{of.hparams_set} is an unknown set; --t2t_usr_dir names its package."
     if not of.changes:
-        return "Nothing is changed from the set."
+        return "No hparam differs from the set."
     width = max(map(len, of.changes))
     lines = [f"  {name:{width}}  {a!r} -> {b!r}" for name, (a, b) in sorted(of.changes.items())]
     return "\n" + "\n".join(lines)
@@ -146,7 +146,8 @@ def _changes(of: RunView) -> str:
 def _parameters(of: RunView, out) -> None:
     total = sum(of.parameters.values())
     out.print(
-        "\nParameters" if total else "\nParameters: not known before a checkpoint", style="bold"
+        "\nParameters" if total else "\nParameters: unknown until there is a checkpoint",
+        style="bold",
     )
     for name, count in of.parameters.items():
         out.print(f"  {name:30}{count:>14,}  {count / total:5.1%}")

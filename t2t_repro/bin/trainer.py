@@ -61,8 +61,8 @@ KEPT = (
 )
 _HINTS = {
     "problem": "--registry_help lists the problems.",
-    "hparams_set": "--registry_help lists the sets; t2t-datagen proposes one for text of yours.",
-    "data_dir": "It is the folder that t2t-datagen wrote, or that --generate_data shall write.",
+    "hparams_set": "--registry_help lists the sets; t2t-datagen proposes one for your own text.",
+    "data_dir": "It is the folder that t2t-datagen wrote, or that --generate_data is to write.",
     "output_dir": "It is the folder of the run.",
 }
 
@@ -90,30 +90,30 @@ class TrainFlags:
     keep_best: int = flag(
         0, "Keep this many of the best checkpoints, in RUN/best; 0: none.", least=0
     )
-    best_metric: str = flag("loss", "What --keep_best goes by: loss or another metric.")
+    best_metric: str = flag("loss", "The metric of --keep_best: loss or another.")
     eval_early_stopping_steps: int | None = flag(
-        None, "Stop when the metric has not got better for this many steps; 0: never.", least=0
+        None, "Stop when the metric has not improved for this many steps; 0: never.", least=0
     )
-    eval_early_stopping_metric: str = flag("loss", "That metric: loss or another.")
+    eval_early_stopping_metric: str = flag("loss", "The metric of early stopping: loss or another.")
     eval_early_stopping_metric_delta: float = flag(
-        0, "A gain of less than this is none; 0: any gain counts (T2T's default is 0.1).", least=0
+        0, "Smaller gains than this do not count; 0: all count (T2T's default is 0.1).", least=0
     )
     eval_use_test_set: bool = flag(False, "Evaluate the test split instead of dev.")
     eval_bleu_sentences: int = flag(
         0,
-        "The metric bleu: decode so many sentences of the split greedily; 0: there is none.",
+        "Decode this many sentences of the split greedily, for the metric bleu; 0: none.",
         least=0,
     )
     random_seed: int = flag(
-        0, "Of the weights, the dropout and the order of the data.", least=0, most=2**32 - 1
+        0, "The seed of weights, dropout and the order of the data.", least=0, most=2**32 - 1
     )
     worker_gpu: int | None = flag(
         None, "On how many GPUs to train, a batch on each; default: all, or one CPU.", least=1
     )
     xla_compile: bool = flag(False, "Let XLA compile TensorFlow's steps on a GPU.")
-    warm_start_from: str | None = flag(None, "The run or checkpoint that it begins with.")
+    warm_start_from: str | None = flag(None, "The run or checkpoint to begin with.")
     warm_start_partial: bool = flag(
-        False, "Take what fits of it, of another depth, problem or vocabulary too, and say what."
+        False, "Take what fits, also from another depth, problem or vocabulary, and report it."
     )
     finish: bool = flag(False, "At the end tune on dev, as t2t-avg-all --tune does.")
     find_batch_size: bool = flag(False, "Halve batch_size until it fits, and stop.")

@@ -50,14 +50,14 @@ class TranslateAllRequest:
     data_dir: str | None = flag(None, "The folder of the vocabulary; default: the run's own.")
     t2t_usr_dir: str | None = flag(None, "Your own package of problems.")
     source: str = flag(dataclasses.MISSING, "Sentences, one a line; UTF-8, plain or .gz.")
-    reference: str | None = flag(None, "The right translations: score and draw the curve.")
+    reference: str | None = flag(None, "The reference translations: score and draw the curve.")
     translations_dir: str = flag("translations", "Where the translations go.")
-    min_steps: int = flag(0, "Pass over checkpoints of fewer steps.", least=0)
+    min_steps: int = flag(0, "Skip checkpoints of fewer steps.", least=0)
     wait_minutes: float = flag(0, "Wait up to this many minutes for a next checkpoint.", least=0)
     beam_size: int | None = flag(
         None, "Beams; 1 is greedy search. Default: what t2t-avg-all --tune chose, or 4."
     )
-    alpha: float | None = flag(None, "Exponent of the length penalty. Default: so, or 0.6.")
+    alpha: float | None = flag(None, "Exponent of the length penalty. Default: likewise, or 0.6.")
     decode_hparams: str = flag("", 'More of how to decode: "name=value,name=value".')
 
     def settings(self, run: TrainedRun) -> DecodeHParams:
@@ -70,7 +70,7 @@ class TranslateAllRequest:
 
 
 def main(args: flags.FlagValues) -> None:
-    hint = "t2t-translate-all --help says it."
+    hint = "t2t-translate-all --help explains it."
     cli.check_given(args.flag_values_dict(), {"model_dir": hint, "source": hint})
     run = trained_run(**cli.run_flags(args, "model_dir"))
     request, results = cli.request(args, TranslateAllRequest), []
@@ -154,7 +154,7 @@ def translate_all(
                 checkpoints.verify(path)
                 checkpoints.load_weights(model, path)
             except (OSError, UserError) as error:
-                say(f"Passing over {path.name}, which is gone or not whole. {error}")
+                say(f"Skipping {path.name}, which is missing or incomplete. {error}")
                 continue
             say(f"Translating with {path}")
             translate_file(translator, request.source, target, report=say)
@@ -177,7 +177,7 @@ def _check_folder(folder: pathlib.Path, made_with: dict[str, Any]) -> None:
         names = [n for n in {**before, **made_with} if before.get(n) != made_with.get(n)]
         raise UserError(
             f"Expected {folder} to hold translations made with the same {', '.join(names)}. "
-            f"Received: another, or no {_SETTINGS}, which says it. {how}"
+            f"Received: others, or no {_SETTINGS}, which records them. {how}"
         )
     if not before:
         write_text_atomic(path, json.dumps(made_with, indent=1) + "\n")

@@ -36,10 +36,10 @@ class VisualizeRequest:
     target: str | None = flag(None, "Its translation; default: the model's own.")
     decode_hparams: str | None = flag(None, 'How to translate: "beam_size=4,alpha=0.6".')
     checkpoint_path: str | None = flag(
-        None, "The checkpoint; default: the newest of --output_dir, of RUN/best the best."
+        None, "The checkpoint; default: the newest of --output_dir; of RUN/best, the best."
     )
     explain: str | None = flag(None, "Write a page that computes translations in a browser.")
-    positions: bool = flag(False, "Draw what tells words' positions.")
+    positions: bool = flag(False, "Draw the positions that the model adds to its words.")
     visualization_dir: str | None = flag(None, "Where files go; default: RUN/visualization.")
 
 

@@ -37,7 +37,7 @@ def download(url: str, path: str | os.PathLike, digest: str | None = None) -> No
     path = pathlib.Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(path.name + INCOMPLETE)
-    by_hand = f"Get it by hand and put it into {path.parent} as {path.name}"
+    by_hand = f"Download it yourself and put it into {path.parent} as {path.name}"
     try:
         _fetch(url, partial)
     except (OSError, http.client.HTTPException) as error:
@@ -101,7 +101,7 @@ def _fetch(url: str, partial: pathlib.Path) -> None:
                 advance(len(block))
     got = partial.stat().st_size
     if total is not None and got != total:
-        raise OSError(f"{got:,} of {total:,} bytes, then the end")
+        raise OSError(f"the connection ended after {got:,} of {total:,} bytes")
 
 
 def _validator(headers: Any) -> str:

@@ -53,9 +53,9 @@ def prepare(
     }
     if before:
         if (before.request, before.raw_files, set(before.files)) == (asked, raw_files, own):
-            say(f"Keeping the raw text in {folder}, which was made of these files.")
+            say(f"Keeping the raw text in {folder}, which was made from these files.")
             return
-        say(f"Making the raw text in {folder} again: the flags or the files are others.")
+        say(f"Making the raw text in {folder} again: the flags or files have changed.")
     with scratch_folder(folder / "text") as unfinished:
         shares, left_out, files = _Work(unfinished, request, corpora, names, seed, say).make()
         for name in own:
@@ -68,7 +68,7 @@ def prepare(
         often = "" if share.weight == 1 else f", each {share.weight:.4g} times: {share.written:,}"
         say(f"  {share.split}: {share.corpus}, {share.pairs:,} pairs{often} ({share.share:.1%})")
     if left_out:
-        say(f"  left out: {left_out:,} training pairs that nearly repeat one of these")
+        say(f"  dropped: {left_out:,} training pairs that are near-duplicates of these")
 
 
 class _Text:
@@ -158,21 +158,21 @@ class _Work:
         if not dev and not request.dev_source:
             dev = splits.default_dev_size(count)
             self.say(
-                f"Drawing {dev:,} of {count:,} pairs for dev; --dev_size or --dev_source says "
-                "otherwise."
+                f"Drawing {dev:,} of {count:,} pairs for dev; --dev_size or --dev_source "
+                "overrides this."
             )
         if not dev + test:
             return splits.Drawn({}, {}, set())
         given = [*request.pairs("dev"), *request.pairs("test")]
-        pairs = progress.track(every, "Looking for near duplicates", count, "pairs")
+        pairs = progress.track(every, "Looking for near-duplicates", count, "pairs")
         drawn = splits.choose(pairs, splits.apart(sample.drawn(), given), dev, test)
         found = len(drawn.dev) + len(drawn.test)
         if found < dev + test:
             raise UserError(
-                f"Expected {dev + test:,} pairs for dev and test with at most {splits.MANY} near "
-                "duplicates in training, which keeps half of the pairs at least. Received: "
-                f"{found:,} of {count:,}. Lower --dev_size and --test_size, or name files by "
-                "--dev_source and --test_source."
+                f"Expected {dev + test:,} pairs for dev and test with at most {splits.MANY} "
+                "near-duplicates in training, so that half of the pairs stay at least. "
+                f"Received: {found:,} of {count:,}. Lower --dev_size and --test_size, or name "
+                "files by --dev_source and --test_source."
             )
         return drawn
 

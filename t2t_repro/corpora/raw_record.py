@@ -130,8 +130,9 @@ def own_files(folder: pathlib.Path, record: Record | None, names: Names) -> set[
         for path in filter(pathlib.Path.exists, (folder / name, folder / f"{name}.gz")):
             if not (record and record.has_made(path)):
                 raise UserError(
-                    f"Expected {path} as --train_source made it. Received: another file. Leave out "
-                    "--train_source to take it as it is, name another --tmp_dir, or delete it."
+                    f"Expected {path} to be as --train_source wrote it. Received: a changed "
+                    "file. Leave out --train_source to use it, name another --tmp_dir, or "
+                    "delete it."
                 )
             own.add(path.name)
     return own

@@ -45,13 +45,13 @@ class RawText:
 
     train_source: str | None = flag(
         None,
-        f"For text2text_tmpdir: {_FILES}; also .gz, and several with commas between. "
-        "They become the problem's own files in --tmp_dir.",
+        f"For text2text_tmpdir: {_FILES}; also .gz, and several separated by commas. They "
+        "become the problem's own files in --tmp_dir.",
     )
     train_target: str | None = flag(None, "The other side of --train_source, file by file.")
     dev_source: str | None = flag(None, "The same for dev; default: drawn from training.")
     dev_target: str | None = flag(None, "The other side of --dev_source.")
-    test_source: str | None = flag(None, "The same for a test set, which is text alone.")
+    test_source: str | None = flag(None, "The same for a test set, which stays text.")
     test_target: str | None = flag(None, "The other side of --test_source.")
     source_language: str | None = flag(None, "The source's " + _LANGUAGE.format("en", "en", "GB"))
     target_language: str | None = flag(None, "The target's " + _LANGUAGE.format("de", "de", "AT"))
@@ -61,19 +61,19 @@ class RawText:
     )
     dev_size: int | None = flag(
         None,
-        "How many pairs to draw for dev, none of which nearly repeats in training; default: 5%, at "
-        "most 2000, where no --dev_source is given.",
+        "How many pairs to draw for dev, without near-duplicates in training; default without "
+        "--dev_source: 5%, at most 2000.",
         least=1,
         most=50_000,
     )
     test_size: int | None = flag(
         None,
-        "How many pairs to draw for test; default: none, or of t2t-own-text 5%, at most 1000.",
+        "How many pairs to draw for test; default: none; t2t-own-text: 5%, at most 1000.",
         least=1,
         most=50_000,
     )
     train_weights: str | None = flag(
-        None, "How often each corpus of training is taken, such as 1,2.5."
+        None, "How many times each training corpus is taken, such as 1,2.5."
     )
 
     @classmethod

@@ -42,13 +42,13 @@ def check_corpus(job: Job, track: Track, report: Callable[[str], None]) -> None:
             )
             raise UserError(
                 f"Expected pairs without errors. Received: {errors}. See "
-                f"{path_of(job.data_dir, name)}; correct the text, or give "
-                f"--drop_bad_pairs to leave out {made.num_bad_pairs():,} pairs with errors or what "
-                "is surely a fault, or --keep_bad_pairs to take all."
+                f"{path_of(job.data_dir, name)}. Correct the text; or give --drop_bad_pairs "
+                f"to drop {made.num_bad_pairs():,} pairs with errors or certain faults, or "
+                "--keep_bad_pairs to keep all."
             )
         if job.check == DROP:  # also where there are none: the file says that they were looked for
             bad_pairs.write(left_out, made.texts_of_bad_pairs(corpus))
-            report(f"Left out {made.num_bad_pairs():,} pairs, which are in {left_out}")
+            report(f"Dropped {made.num_bad_pairs():,} pairs, listed in {left_out}")
             return
     left_out.unlink(missing_ok=True)
 
@@ -73,8 +73,8 @@ def _examine(job: Job, track: Track, report: Callable[[str], None]) -> tuple[Rep
     problem = job.problem
     if not is_encoded_by_sample(problem):
         raise UserError(
-            "Expected a problem whose samples are pairs of text, to check them. Received: "
-            f"{problem.name}. Name another, or leave out what asks for a check."
+            f"Expected a problem of pairs of text for a check. Received: {problem.name}. Name "
+            "another problem, or leave the flags of the check out."
         )
     alone = problem.text_alone(job.tmp_dir)
     made = (files.source for files in job.files())

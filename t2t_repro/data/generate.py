@@ -383,9 +383,9 @@ def _other_sets(job: Job) -> list[str]:
     ]
     if others and not job.overwrite:
         raise UserError(
-            f"Expected no files of {job.problem.name} in {job.data_dir!r} but those to be made. "
-            f"Received: {os.path.basename(others[0])}, of a set of another size. Delete them, or "
-            "use --overwrite."
+            f"Expected no other files of {job.problem.name} in {job.data_dir!r}. Received: "
+            f"{os.path.basename(others[0])}, of a set of another size. Delete them, or use "
+            "--overwrite."
         )
     return others
 
@@ -400,10 +400,10 @@ def _is_there(files: Files, summary: Mapping[str, Any], report: Report) -> bool:
     count, there = len(files.paths), sum(map(os.path.exists, files.paths))
     name = " and ".join(files.splits)
     if there == count and files.name not in summary.get("unfinished", ()):
-        report(f"Keeping the {count} {name} files that are there; --overwrite makes them again.")
+        report(f"Keeping the {count} existing {name} files; --overwrite makes them again.")
         return True
     if there:
-        report(f"Only {there} of {count} {name} files are there: making all of them again.")
+        report(f"Only {there} of {count} {name} files exist: making all of them again.")
     return False
 
 
@@ -439,17 +439,17 @@ def _check_same(job: Job, files: Files, summary: Mapping[str, Any], chosen: bool
     for name, digest in now.get(_TEXT, {}).items():
         if digests.get(name, digest) != digest:
             raise UserError(
-                f"Expected the {name} that the files in {job.data_dir!r} were made of. Received: "
-                f"another text in {job.tmp_dir!r}. Put the old one back, or give --overwrite or "
-                "other folders. To train a run on with other text: --vocab_from=RUN, and then "
-                "--warm_start_from=RUN."
+                f"Expected the {name} from which the files in {job.data_dir!r} were made. "
+                f"Received: a changed text in {job.tmp_dir!r}. Put the old one back, give "
+                "--overwrite, or name other folders. To train an existing run on new text: "
+                "--vocab_from=RUN, and then --warm_start_from=RUN."
             )
     choices = {before.get(_CHOICE, now[_CHOICE]), now[_CHOICE]}
     if chosen and len(choices) > 1 and not all(map(bad_pairs.names_none, choices)):
         raise UserError(
-            f"Expected one choice of pairs for all files in {job.data_dir!r}. Received: another "
-            f"than that of the {files.name} files. Choose by --drop_bad_pairs or "
-            "--keep_bad_pairs as before, or give --overwrite to make all files again."
+            f"Expected the same choice of pairs for all files in {job.data_dir!r}. Received: "
+            f"another than for the {files.name} files. Give --drop_bad_pairs or "
+            "--keep_bad_pairs as before, or --overwrite to make all files again."
         )
 
 
@@ -513,7 +513,7 @@ def _check_vocabulary(job: Job, kept: bool, report: Report) -> bool:
     for name in there:
         kept_one = job.overwrite and not job.vocabularies
         why = "; others use it, or it was not made here" if kept_one else ""
-        report(f"Using the vocabulary {name} that is in {job.data_dir}{why}.")
+        report(f"Using the existing vocabulary {name} in {job.data_dir}{why}.")
     return False
 
 

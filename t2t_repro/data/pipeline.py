@@ -186,9 +186,10 @@ def _check(path: str, features: list[str], ids: np.ndarray, lengths: np.ndarray)
     of_side = lengths[:, [features.index(side) for side in sides]]
     if not lengths.all() or (lengths != of_side).any() or ids.min(initial=0) < 0:
         raise UserError(
-            f"Expected every record of {path} to have ids from 0 on in the int64 features "
-            f"{features}, those of a packed side of one length. Received: another record. Check "
-            "--data_dir and --problem, or make the file again by t2t-datagen --overwrite."
+            f"Expected every record of {path} to hold ids of at least 0 in the int64 features "
+            f"{features}; those of a packed side have one length. Received: another record. "
+            "Check --data_dir and --problem, or make the file again by t2t-datagen "
+            "--overwrite."
         )
 
 
@@ -675,8 +676,8 @@ def check_pairs(inputs: Any, targets: Any) -> None:
     """
     if not 0 < len(inputs) == len(targets):
         raise UserError(
-            "Expected two lists of as many sentences, one at least. Received: "
-            f"{len(inputs):,} inputs and {len(targets):,} targets."
+            f"Expected two lists of equal length, not empty. Received: {len(inputs):,} inputs "
+            f"and {len(targets):,} targets."
         )
 
 
@@ -732,5 +733,5 @@ def _for_fit(hparams: HParams | str, *unread: str) -> HParams:
     if not hparams.optimizer_multistep_accumulate_steps:
         unread = (*unread, "effective_batch_size")
     if names := [name for name in unread if getattr(hparams, name)]:
-        warnings.warn(f"In fit nothing reads {' and '.join(names)}.", stacklevel=3)
+        warnings.warn(f"fit does not read {' and '.join(names)}.", stacklevel=3)
     return hparams

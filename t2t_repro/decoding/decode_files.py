@@ -55,30 +55,34 @@ class DecodeRequest:
     """
 
     decode_from_file: str | None = flag(None, "Sentences, one a line; UTF-8, plain or .gz.")
-    decode_to_file: str | None = flag(None, "Where they go; default: a name made of these.")
-    score_file: str | None = flag(None, "Pairs to score, lines of source, tab and target.")
-    decode_json_file: str | None = flag(None, "Of one of these: JSON lines with exact scores.")
+    decode_to_file: str | None = flag(None, "The output; default: named by input, model and beams.")
+    score_file: str | None = flag(None, "Pairs to score: lines of source, tab, target.")
+    decode_json_file: str | None = flag(None, "Also write JSON lines with exact scores, here.")
     output_format: str = flag(
-        "text", "What --decode_to_file gets: text, or JSON lines.", choices=("text", "jsonl")
+        "text", "The format of --decode_to_file: text, or JSON lines.", choices=("text", "jsonl")
     )
-    partial_targets_file: str | None = flag(None, "What each translation of a file begins with.")
-    ensemble: str | None = flag(None, "RUN2,RUN3: runs that decode with that of --output_dir.")
-    decode_reference: str | None = flag(None, "The right translations: print BLEU.")
+    partial_targets_file: str | None = flag(None, "Forced beginnings: a line for each source line.")
+    ensemble: str | None = flag(None, "RUN2,RUN3: runs that form an ensemble with --output_dir.")
+    decode_reference: str | None = flag(None, "The reference translations: print BLEU.")
     decode_hparams: str | None = flag(None, 'How to decode: "name=value,name=value".')
     checkpoint_path: str | None = flag(
-        None, "The checkpoint; default: the newest of --output_dir, of RUN/best the best."
+        None, "The checkpoint; default: the newest of --output_dir; of RUN/best, the best."
     )
-    decode_interactive: bool = flag(False, "Translate what is typed.")
-    eval_use_test_set: bool = flag(False, "Of the problem's data: the test split, not dev.")
+    decode_interactive: bool = flag(False, "Translate what you type.")
+    eval_use_test_set: bool = flag(False, "Decode the problem's test split instead of dev.")
     t2t_exact: bool = flag(False, "Batches, limits and scores exactly as tensor2tensor's.")
     engine: str = flag(
-        "tensorflow", "What computes; tensorflow: Keras's backend, whichever.", choices=ENGINES
+        "tensorflow", "What computes; tensorflow: Keras on its backend, also JAX.", choices=ENGINES
     )
-    compute_type: str = flag("default", "Of CTranslate2: float32, int8, ...; default: as stored.")
+    compute_type: str = flag("default", "CTranslate2: float32, int8, ...; default: as stored.")
     worker_gpu: int | None = flag(None, "How many GPUs; default: all, or one CPU.", least=1)
-    engine_dir: str | None = flag(None, "Its folder, of t2t-exporter; default: made when needed.")
-    decode_shards: int = flag(1, "As the decode hparam shards: of so many files, one.", least=1)
-    worker_id: int = flag(0, "As the decode hparam shard_id: its number, from 0 on.", least=0)
+    engine_dir: str | None = flag(
+        None, "CTranslate2: the folder of t2t-exporter; default: made when needed."
+    )
+    decode_shards: int = flag(
+        1, "As the decode hparam shards: decode one of this many parts.", least=1
+    )
+    worker_id: int = flag(0, "As the decode hparam shard_id: the part, from 0 on.", least=0)
     given: frozenset[str] = frozenset()
 
     def settings(self, run: Any, say: Callable[[str], None] = lambda text: None) -> DecodeHParams:
@@ -141,8 +145,8 @@ class DecodeRequest:
         beyond = [f"--{name}" for name in _OF_THE_MODEL if getattr(self, name)]
         if self.engine == "ctranslate2" and beyond:
             raise UserError(
-                f"Expected what --engine=ctranslate2 can do. Received: {', '.join(beyond)}. Leave "
-                "one of them out."
+                f"Expected what --engine=ctranslate2 can do. Received: {', '.join(beyond)}. "
+                "Leave this or --engine out."
             )
 
     def unread(self, settings: DecodeHParams) -> list[str]:
@@ -208,7 +212,7 @@ class DecodeJob:
         for path, of in beside.items():
             if path and (there := count_and_digest(path, of)[0]) != lines:
                 raise UserError(
-                    f"Expected a line in {path} for each that is decoded of {source}. Received: "
+                    f"Expected a line in {path} for each decoded line of {source}. Received: "
                     f"{there:,} lines for {lines:,}."
                 )
 
@@ -387,7 +391,7 @@ def growing(
             path.parent.mkdir(parents=True, exist_ok=True)
             others = f"{glob.escape(path.name)}.{'[0-9a-f]' * len(digest)}{INCOMPLETE}"
             for other in set(path.parent.glob(others)) - {own}:
-                report(f"{other} is not of this decoding. Beginning anew.")
+                report(f"{other} belongs to another decoding. Starting over.")
                 other.unlink()
         done = min(map(_lines_in, unfinished)) // window * window
         for path in unfinished:
@@ -465,7 +469,7 @@ def translate_file(
     paths = [target, json_file] if json_file else [target]
     with growing(paths, job, translate.WINDOW, report) as (done, append):
         if done:
-            report(f"Going on behind line {done:,} of {total:,}")
+            report(f"Resuming after line {done:,} of {total:,}")
         lines = islice(raw.lines(source), done, total)
         begun: Iterable[str | None] = repeat(None, total - done)
         if prefixes is not None:

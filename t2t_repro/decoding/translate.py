@@ -80,7 +80,7 @@ class Translator:
         self.longest = limit if most is None else min(limit or most, most)
         if beyond := [name for name in self.settings.changed() if name in engine.cannot]:
             raise UserError(
-                "Expected decode hparams that the engine and the model can follow. Received: "
+                "Expected decode hparams that the engine and the model support. Received: "
                 f"{', '.join(beyond)}. Leave it out, or take another engine or model."
             )
         self._search = Search(
@@ -103,8 +103,8 @@ class Translator:
             return self.encoders[side].encode(line.strip())
         except (ValueError, KeyError) as error:
             raise UserError(
-                f"{where}: expected text that the vocabulary can encode. "
-                f"Received: {line.strip()!r} ({error}). Mend the line."
+                f"{where}: expected text that the vocabulary can encode. Received: "
+                f"{line.strip()!r} ({error}). Fix the line."
             ) from error
 
     def cut(self, ids: list[int], where: str) -> list[int]:
@@ -112,7 +112,7 @@ class Translator:
         if not self.longest or len(ids) <= self.longest:
             return ids
         self.warn(
-            f"{where} has {len(ids)} tokens; {self.longest} of them are translated. "
+            f"{where} has {len(ids)} tokens; the first {self.longest} are translated. "
             "--decode_hparams=max_input_size=N sets the limit."
         )
         return [*ids[: self.longest - 1], EOS_ID]

@@ -12,24 +12,24 @@ class DistillRequest:
     """The flags of t2t-distill."""
 
     teacher: str = flag("", "The run that translates.")
-    output_dir: str = flag("", "The folder of all that is made.")
+    output_dir: str = flag("", "The folder of all outputs.")
     monolingual: str = flag(
         "",
-        "More sentences in the language that the teacher reads, one a line, plain or .gz; several "
-        "files with commas between.",
+        "More sentences in the language that the teacher reads, one a line, plain or .gz; "
+        "several files separated by commas.",
     )
     back_translate: str = flag(
         "",
-        "The same for a student of the other direction: it learns to write these sentences, from "
-        "what the teacher makes of them.",
+        "The same, for a student of the other direction: these sentences become its targets, "
+        "the teacher's translations its sources.",
     )
     n_best: int = flag(
-        1, "Take so many of the teacher's translations of each sentence.", least=1, most=1000
+        1, "Take this many of the teacher's translations of each sentence.", least=1, most=1000
     )
     repeat_gold: int | None = flag(
         None,
-        "How often the pairs of the teacher's training data are taken as they are; default: 0, "
-        "with --back_translate 1.",
+        "How many times the teacher's own training pairs are added; default: 0, with "
+        "--back_translate 1.",
         least=0,
         most=1000,
     )
@@ -37,13 +37,13 @@ class DistillRequest:
     hparams_set: str = flag("", "The student's configuration; default: the teacher's.")
     hparams: str = flag(
         "",
-        'Changes to it: "name=value,name=value". Without --hparams_set a student has 6 encoder '
-        "layers and 2 decoder layers where these do not say otherwise; with --back_translate as "
-        "many as the teacher.",
+        'Changes to it: "name=value,name=value". Without --hparams_set and unless changed '
+        "here, a student has 6 encoder and 2 decoder layers; with --back_translate as many as "
+        "the teacher.",
     )
     warm_start: bool = flag(False, "The student begins with the teacher's weights.")
     train_steps: int = flag(
-        0, "Train so many steps; 0: as many as the set or the teacher.", least=0
+        0, "Steps of the student; 0: as many as the set or the teacher.", least=0
     )
     t2t_usr_dir: str | None = flag(None, "Your own package of problems.")
 

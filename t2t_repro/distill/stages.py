@@ -122,11 +122,15 @@ def _of_the_student(
         **plan.KEEPING,
         **usr_dir,
     )
-    says = "The student learns, the best by BLEU kept"
+    says = "Training the student, keeping the best by BLEU"
     yield Stage(name="training", says=says, command=train, outputs=[run / TRAINING_DATA])
     flags = {"model_dir": run, "output_dir": model, **usr_dir}
     flags |= {"beam_sizes": 1, "alphas": 0.6} if wanted.greedy else {}
-    says = "Checkpoints or their mean, by dev" if wanted.greedy else "The same, beams and alpha"
+    says = (
+        "Choosing checkpoints or their mean on dev"
+        if wanted.greedy
+        else "Choosing checkpoints, beams and alpha on dev"
+    )
     tune = command("t2t-avg-all", "--tune", **flags)
     yield Stage(name="tuning", says=says, command=tune, outputs=[model / TUNED])
     if request.back_translate:  # whose student translates the other way
@@ -137,10 +141,10 @@ def _of_the_student(
     for who, (path, how) in runs.items():
         files = {"decode_from_file": source, "decode_to_file": decoded[who]}
         decode = command("t2t-decoder", output_dir=path, decode_hparams=how, **files, **usr_dir)
-        says = f"The {who} translates dev"
+        says = f"Translating dev with the {who}"
         yield Stage(name=f"dev_{who}", says=says, command=decode, outputs=[decoded[who]])
     found = folder / "dev" / "comparison.json"
     both = {"baseline": decoded["teacher"], "translation": decoded["student"]}
     compare = command("t2t-bleu", reference=gold, json_file=found, **both)
-    says = "Student and teacher on dev"
+    says = "Comparing student and teacher on dev"
     yield Stage(name="comparison", says=says, command=compare, outputs=[found])

@@ -35,8 +35,8 @@ def check(request: ExportRequest) -> None:
     ctranslate2.check(request)
     if len((request.languages or "").split("-")) != 2:
         raise UserError(
-            "Expected --languages=SOURCE-TARGET for an Argos package, as ISO 639 has them: de-en. "
-            f"Received: {request.languages}."
+            "Expected --languages=SOURCE-TARGET for an Argos package, in ISO 639 codes such "
+            f"as de-en. Received: {request.languages}."
         )
 
 
@@ -50,9 +50,10 @@ def write(job: ExportJob) -> None:
     encoder, files = job.run.encoders["inputs"], job.run.vocabulary_files
     if not isinstance(encoder, SentencePieceEncoder) or len(set(files)) != 1:
         raise UserError(
-            "Expected one SentencePiece model for both languages, which is all that Argos cuts "
-            f"text with. Received: {', '.join(file.name for file in files)}. T2T's subwords fit "
-            "--format=ctranslate2, and t2t-server speaks LibreTranslate's protocol."
+            "Expected one SentencePiece model for both languages: Argos cuts text with "
+            f"nothing else. Received: {', '.join(file.name for file in files)}. T2T's "
+            "subwords fit --format=ctranslate2, and t2t-server speaks LibreTranslate's "
+            "protocol."
         )
     source, target = (job.request.languages or "").split("-")
     name = f"translate-{source}_{target}"

@@ -193,10 +193,10 @@ class CTranslate2Engine(Engine):
                 same &= len(names) >= encoders[side].vocab_size
             if not same:
                 raise UserError(
-                    f"Expected a CTranslate2 model with the run's vocabulary. Received: one of "
-                    f"{len(names)} {side} that differ from it, {self.path}. Give the --engine_dir "
-                    "of this run, or leave it out. If it is of this run, an earlier version wrote "
-                    "it: remove it, and have it made again."
+                    "Expected a CTranslate2 model with the run's vocabulary. Received: "
+                    f"{self.path}, with {len(names)} other {side}. Give the --engine_dir of "
+                    "this run, or leave it out. If an earlier version wrote it for this run, "
+                    "remove it: it is made again."
                 )
 
     def decode(self, sentences: Sentences, search: Search = USUAL) -> tuple[np.ndarray, np.ndarray]:

@@ -55,17 +55,17 @@ class ExportRequest:
     format: str = flag("saved_model", "What to write.", choices=tuple(FORMS))
     export_dir: str | None = flag(
         None,
-        "The folder to write; default: export/STEP in --output_dir, with the format before the "
-        "step if it is no SavedModel, and with --quantize behind it.",
+        "The folder to write; default: export/STEP in --output_dir, except for SavedModels "
+        "with the format in front, and with --quantize at the end.",
     )
     checkpoint_path: str | None = flag(
-        None, "The checkpoint; default: the newest of --output_dir, of RUN/best the best."
+        None, "The checkpoint; default: the newest of --output_dir; of RUN/best, the best."
     )
     decode_hparams: str | None = flag(None, 'How to decode: "name=value,name=value".')
     quantize: str = flag(
         "float32",
-        "How the weights are stored: float32; but for ONNX float16; for ONNX and CTranslate2 int8; "
-        "for CTranslate2 bfloat16, int16 or int8_float32.",
+        "How the weights are stored: float32; float16, except for ONNX; int8 for ONNX and "
+        "CTranslate2; bfloat16, int16 or int8_float32 for CTranslate2.",
     )
     max_bleu_drop: float | None = flag(
         None,
@@ -118,7 +118,7 @@ class Comparison:
     def __str__(self) -> str:
         change = "gain" if round(self.drop, 2) < 0 else "drop"
         return (
-            f"BLEU {self.after:.2f}, of the model itself {self.before:.2f}: a {change} of "
+            f"BLEU {self.after:.2f}, unquantized {self.before:.2f}: a {change} of "
             f"{abs(self.drop):.2f} on {self.sentences} sentences, {self.identical} of them "
             "identical"
         )
@@ -201,8 +201,8 @@ def kept_settings(
     others = [n for n in settings.changed() if n not in (*SETTINGS, *without_effect)]
     if others:
         raise UserError(
-            f"An export keeps the decode hparams {', '.join(SETTINGS)} only. Received: "
-            f"{', '.join(f'{n}={getattr(settings, n)}' for n in others)}. Leave that out."
+            f"An export keeps only the decode hparams {', '.join(SETTINGS)}. Received: "
+            f"{', '.join(f'{n}={getattr(settings, n)}' for n in others)}. Leave it out."
         )
     return DecodeHParams(**{name: getattr(settings, name) for name in SETTINGS})
 
@@ -225,7 +225,7 @@ def _examples(
     except UserError as error:
         if request.max_bleu_drop is not None:
             raise
-        say(f"What {request.quantize} costs is not measured. {error}")
+        say(f"The cost of {request.quantize} in BLEU was not measured. {error}")
         return []
 
 
@@ -275,6 +275,6 @@ def check_drop(comparison: Comparison, max_bleu_drop: float | None) -> None:
     """
     if max_bleu_drop is not None and comparison.drop > max_bleu_drop:
         raise UserError(
-            f"Expected a drop of at most {max_bleu_drop} BLEU. Received: {comparison}. Nothing was "
-            "written. Weights of more bits lose less; or raise --max_bleu_drop."
+            f"Expected a drop of at most {max_bleu_drop} BLEU. Received: {comparison}. "
+            "Nothing was written. Use more bits, or raise --max_bleu_drop."
         )

@@ -131,7 +131,7 @@ def read(model: keras.Model, program: str, relative: bool = False) -> Plain:
 def _check(model: keras.Model, program: str, relative: bool) -> None:
     if type(model) is not Transformer:  # what another computes is not known
         raise UserError(
-            f"Expected a Transformer that {program} can compute, as it is. Received: a "
+            f"Expected a Transformer that {program} can compute. Received: a "
             f"{type(model).__name__}. Use --format=saved_model."
         )
     hp = model.hparams

@@ -37,7 +37,7 @@ def check(request: ExportRequest) -> None:
     if keras.backend.backend() != "tensorflow":
         raise UserError(
             "Expected Keras on TensorFlow, which alone writes SavedModels. Received: "
-            f"KERAS_BACKEND={keras.backend.backend()}. Leave it out."
+            f"KERAS_BACKEND={keras.backend.backend()}. Unset it."
         )
 
 

@@ -120,8 +120,8 @@ def read_ranking(folder: pathlib.Path) -> Ranking:
     Raises:
         schema.Malformed: if the file is broken.
     """
-    mend = "Delete it: the newest checkpoint is then the first."
+    fix = "Delete it: the newest checkpoint is then the first."
     try:
-        return schema.read(folder / RANKING, Ranking, mend)
+        return schema.read(folder / RANKING, Ranking, fix)
     except FileNotFoundError:
         return Ranking()

@@ -80,7 +80,7 @@ def test_a_signal_saves_the_step_and_the_same_command_continues(
     assert stopped.value.code == 143
     path = checkpoints.latest(tmp_path / "run")
     at = checkpoints.step_of(path)
-    said = f"stopped by SIGTERM at step {at}, saved as {path}. The same command continues."
+    said = f"stopped by SIGTERM at step {at}, saved as {path}. Run the same command to resume."
     assert said in capsys.readouterr().err and at in (1, 2)
     run(*flags, "--generate_data", "--schedule=train")
     out = capsys.readouterr().out

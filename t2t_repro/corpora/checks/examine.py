@@ -54,13 +54,13 @@ CHECKS = (
     Check("leakage", "the pair is in dev or test too", models.leaked, severity=ERROR),
     Check("blank", "both sides are empty", characters.both_sides_empty),
     Check("copy", "the target is the source, untranslated", characters.copied),
-    Check("duplicate", "the pair was there before", models.duplicate),
+    Check("duplicate", "the pair occurred before", models.duplicate),
     Check("markup", "HTML or XML: tags or entities", characters.markup),
-    Check("invisible", "control characters, tabs, or ones without width", characters.invisible),
-    Check("encoding", "letters that were read in a wrong encoding", characters.encoding),
-    Check("swapped", "the two sides changed places", languages.swapped, "language"),
-    Check("wrong_language", "a side is of another language", languages.wrong_language, "language"),
-    Check("wrong_script", "a side is of another script", languages.wrong_script, "language"),
+    Check("invisible", "control or zero-width characters, or tabs", characters.invisible),
+    Check("encoding", "text decoded with a wrong encoding", characters.encoding),
+    Check("swapped", "the two sides are swapped", languages.swapped, "language"),
+    Check("wrong_language", "a side is in another language", languages.wrong_language, "language"),
+    Check("wrong_script", "a side is in another script", languages.wrong_script, "language"),
     Check("slipped", "the targets belong to sources some lines away", lexical.slipped, "lexicon"),
     Check("length_ratio", "one side is much longer than usual", models.unusual_ratio, "ratio"),
 )
@@ -222,17 +222,17 @@ def examine(
         share = sum(counts.values()) / max(1, total)
         findings.append(Finding(check, counts, share, first[number], usual))
     notes = [
-        f"{each.share:.0%} of the pairs: {each.check.text}. That is how this corpus is; "
-        "none is left out for it."
+        f"{each.share:.0%} of the pairs: {each.check.text}. This is usual in this corpus, so "
+        "none is dropped for it."
         for each in findings
         if each.usual and each.check.name not in keep
     ]
     if known.language.same:
-        notes.append("Both sides seem to be in one language: pairs of equal sides may be right.")
+        notes.append("Both sides seem to be in the same language, so equal sides may be right.")
     if any(known.moses_escaped):
         notes.append(
-            "The text is tokenized and escaped as Moses does (&apos; for '): a translator that is "
-            "trained on it wants its input so, and writes so. detokenizer.perl undoes it."
+            "The text is tokenized and escaped by Moses (&apos; for '). A translator trained "
+            "on it expects such input and writes such output. detokenizer.perl undoes it."
         )
     sizes = {split: len(of) for split, of in marks.items()}
     return Report(sizes, known.language.names, findings, notes, marks, alone)
