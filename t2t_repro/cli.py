@@ -217,21 +217,33 @@ def _parse(name: str, args: flags.FlagValues, argv: list[str], positional: str |
             f"Expected flags only. Received: {rest[0]!r}. Write --flag=value; {name} --help lists "
             "the flags."
         )
-    for given in (args[flag] for flag in args if args[flag].present):
-        if given.name in inert:
-            _check_inert(given, name)
-        elif given.value == "" and given.name.endswith(_NAMED) and given.name != "t2t_usr_dir":
+    _check_inert([args[flag] for flag in inert if args[flag].present], name)
+    for given in (args[flag] for flag in args if args[flag].present and flag not in inert):
+        if given.value == "" and given.name.endswith(_NAMED) and given.name != "t2t_usr_dir":
             raise UserError(f"Expected --{given.name} with a value. Received: nothing.")
         elif isinstance(given.value, str) and given.value.startswith("~/"):
             given.value = os.path.expanduser(given.value)  # a shell does not, behind --flag=
 
 
-def _check_inert(flag: Any, name: str) -> None:
-    """Warns of a flag of T2T's that means nothing here; refuses a value that would mean more."""
-    at_rest, reason = t2t_compat.FLAGS[flag.name]
-    if at_rest is not None and str(flag.value).lower() not in at_rest.split("|"):
-        raise UserError(f"--{flag.name} is not supported: {reason}. Received: {str(flag.value)!r}.")
-    print(f"{name}: warning: --{flag.name} has no effect: {reason}.", file=sys.stderr)
+def _check_inert(given: Iterable[Any], name: str) -> None:
+    """Warns once of T2T's flags that mean nothing here.
+
+    Raises:
+        UserError: naming all whose values would mean more.
+    """
+    kinds: dict[bool, dict[str, list[str]]] = {True: {}, False: {}}
+    for flag in given:
+        at_rest, reason = t2t_compat.FLAGS[flag.name]
+        means_more = at_rest is not None and str(flag.value).lower() not in at_rest.split("|")
+        kinds[means_more].setdefault(reason, []).append(f"--{flag.name}={flag.value}")
+    refused, idle = (
+        "; ".join(f"{', '.join(flags)} ({reason})" for reason, flags in kinds[kind].items())
+        for kind in (True, False)
+    )
+    if refused:
+        raise UserError(f"Expected flags that have an effect here. Received: {refused}.")
+    if idle:
+        print(f"{name}: warning: without effect here: {idle}.", file=sys.stderr)
 
 
 def _one_line(error: Exception, own: set[str]) -> str:

@@ -1,5 +1,6 @@
 """Files that are whole or not there: written beside their name and renamed when complete."""
 
+import atexit
 import contextlib
 import csv
 import errno
@@ -8,6 +9,7 @@ import hashlib
 import os
 import pathlib
 import shutil
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
@@ -75,6 +77,19 @@ def scratch_folder(path: pathlib.Path) -> Iterator[pathlib.Path]:
         yield unfinished
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
+
+
+def literal(folder: str | os.PathLike) -> str:
+    """Returns a name of a folder that TensorFlow, to which [ ] * ? are patterns, reads as it is.
+
+    Where its path has one of these, that is a link, until the process ends.
+    """
+    if not set(os.fspath(folder)) & set("[]*?\\"):
+        return os.fspath(folder)
+    links = tempfile.mkdtemp(prefix="t2t-")
+    atexit.register(shutil.rmtree, links, ignore_errors=True)
+    os.symlink(os.path.abspath(folder), link := os.path.join(links, "folder"))
+    return link
 
 
 def check_new_folder(path: pathlib.Path) -> None:

@@ -8,6 +8,7 @@ import collections
 import dataclasses
 import functools
 import importlib
+import multiprocessing
 import pathlib
 import pkgutil
 import sys
@@ -211,7 +212,8 @@ def _register(table: collections.ChainMap, kind: str, name: str, value: Any) -> 
             f"Expected a new name for this {kind}. Received: {name!r}, which {other} registers "
             "too. Rename one of them."
         )
-    if name in ours:
+    # Once: those whom a program starts load the package again.
+    if name in ours and name not in users and not multiprocessing.parent_process():
         print(f"Warning: {kind} {name}: yours is used, not t2t_repro's own.", file=sys.stderr)
     users[name] = value
     return value

@@ -1,7 +1,7 @@
 """tensor2tensor's flags and hparams that mean nothing here: their defaults, what to do instead.
 
-One is accepted while it holds T2T's default; it then means nothing here. Any other value would
-change what T2T computes, or would seem to: refused, except of a few flags that change no result.
+A flag that changes no result is a warning. Any other one is accepted while it holds T2T's default;
+another value would change what T2T computes, or where: refused.
 The hparams are those of T2T's Transformer sets, of 1.15.7, and of 1.4 on for what that has no more.
 """
 
@@ -17,27 +17,29 @@ from t2t_repro.fields import parse_like, types_of
 # without "=" any may.
 _FLAGS = """
 nothing here reads it
-  tmp_dir decoder_command gpu_order= worker_gpu_memory_fraction=0.95 enable_graph_rewriter=false
-  eval_timeout_mins=240 eval_throttle_seconds eval_early_stopping_metric_minimize=true|false
+  tmp_dir decoder_command gpu_order= worker_gpu_memory_fraction enable_graph_rewriter=true|false
+  eval_timeout_mins eval_throttle_seconds eval_early_stopping_metric_minimize=true|false
   cloud_mlengine=false cloud_mlengine_master_type= job-dir= timit_paths= parsing_path=
-  keep_timestamp=false hparams_range= autotune_objective= autotune_maximize=true
-  autotune_max_trials=10 autotune_parallel_trials=1 profile=false dbgprofile=false tfdbg=false
-  disable_grappler_optimizations=false log_device_placement=false
+  keep_timestamp=false hparams_range= autotune_objective= autotune_maximize=true|false
+  autotune_max_trials autotune_parallel_trials profile=true|false dbgprofile=true|false
+  tfdbg=true|false disable_grappler_optimizations=true|false log_device_placement=true|false
+  locally_shard_to_cpu=true|false alsologtostderr=true|false logtostderr=true|false
+  verbosity stderrthreshold
 t2t-trainer takes it, and a run keeps it
   model=transformer xla_compile=false xla_jit_level=-1
 devices are chosen by --worker_gpu, or TF_CONFIG; there are no TPUs and no parameter servers
-  use_tpu=false use_tpu_estimator=false cloud_tpu_name= tpu_num_shards=8 tpu_job_name=
-  tpu_infeed_sleep_secs= iterations_per_loop=100 optionally_use_dist_strat=false
-  master= ps_gpu=0 ps_job=/job:ps ps_replicas=0 sync=false worker_job=/job:localhost
-  worker_id=0 worker_replicas=1 std_server_protocol=grpc
+  use_tpu=false use_tpu_estimator=false cloud_tpu_name tpu_num_shards tpu_job_name
+  tpu_infeed_sleep_secs iterations_per_loop optionally_use_dist_strat=true|false
+  master= ps_gpu=0 ps_job ps_replicas=0 sync=false worker_job
+  worker_id=0 worker_replicas=1 std_server_protocol
 set TF_NUM_INTEROP_THREADS and TF_NUM_INTRAOP_THREADS
   inter_op_parallelism_threads intra_op_parallelism_threads
 decode with t2t-decoder and score with t2t-bleu
-  eval_run_autoregressive=false decode_hparams= decode_from_file= decode_to_file=
-  decode_reference= decode_in_memory=false
+  eval_run_autoregressive=false decode_hparams decode_from_file decode_to_file
+  decode_reference decode_in_memory=true|false
 t2t-exporter writes a SavedModel of a run
-  export_as_tfhub=false export_saved_model=false export_saved_model_api_version=1
-  use_guarantee_const_getter=false
+  export_as_tfhub=false export_saved_model=false export_saved_model_api_version
+  use_guarantee_const_getter=true|false
 one t2t-datagen makes all files, with all cores, or on a cluster by --runner
   task_id=-1 task_id_start=-1 task_id_end=-1
 set --hparams=activation_dtype=float16

@@ -55,9 +55,9 @@ def test_flags_reach_main_and_nothing_is_global(monkeypatch):
         *((["--steps"], "steps"), (["five"], "five"), (["--data_dir="], "--data_dir")),
         *((["--source=a", "--source", "b"], "--source"), (["--steps=4", "--steps=5"], "--steps")),
         *((["--fast", "--nofast"], "--fast"), (["--way=on", "--way=back"], "--way")),
-        *((["--use_tpu"], "--use_tpu"), (["--noautotune_maximize"], "--autotune_maximize")),
-        *((["--xla_compile"], "t2t-trainer"), (["--decode_to_file=out"], "t2t-decoder")),
-        (["--eval_timeout_mins", "9"], "--eval_timeout_mins"),
+        *((["--use_tpu"], "--use_tpu"), (["--keep_timestamp"], "--keep_timestamp")),
+        *((["--xla_compile"], "t2t-trainer"), (["--export_saved_model"], "t2t-exporter")),
+        (["--ps_gpu", "9"], "--ps_gpu"),
     ],
 )
 def test_bad_flags_are_one_line_that_names_them(argv, name, capsys):
@@ -72,13 +72,21 @@ def test_bad_flags_are_one_line_that_names_them(argv, name, capsys):
     [
         ["--nouse_tpu", "--model=transformer", "--keep_timestamp=False"],
         ["--ps_gpu", "0"],
-        ["--decode_hparams=", "--tmp_dir=raw"],
+        ["--decode_hparams=beam_size=2", "--tmp_dir=raw", "--locally_shard_to_cpu"],
     ],
 )
-def test_t2t_flags_at_rest_are_accepted_with_a_warning(argv, capsys):
+def test_t2t_flags_at_rest_are_accepted_with_one_warning(argv, capsys):
     assert run(*argv, "--steps=4") == 0
-    warnings = capsys.readouterr().err.count("has no effect")
-    assert warnings == sum(arg.startswith("-") for arg in argv)
+    warning = capsys.readouterr().err
+    assert warning.count("\n") == 1 and "\nt2t-test: warning: " in f"\n{warning}"
+    assert all(arg.partition("=")[0].removeprefix("--no") in warning for arg in argv)
+
+
+def test_all_t2t_flags_that_would_mean_more_are_named_at_once(capsys):
+    assert run("--use_tpu", "--tmp_dir=raw", "--ps_gpu=2", "--sync") == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1 and "--tmp_dir" not in error
+    assert all(name in error for name in ("--use_tpu", "--ps_gpu=2", "--sync"))
 
 
 def test_a_run_says_what_it_is_and_t2ts_flags_may_say_it_too():

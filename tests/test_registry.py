@@ -78,5 +78,7 @@ def test_a_name_of_ours_is_the_users_and_one_of_his_is_no_others(tmp_path, capsy
     assert registry.get_hparams("transformer_small").num_hidden_layers == 1
     assert registry.get_own_hparams("transformer_small") == ours
     assert "transformer_small" in capsys.readouterr().err
+    registry.register_hparams(registry._HPARAMS["transformer_small"])  # as where it loads again
+    assert not capsys.readouterr().err
     with pytest.raises(UserError, match="transformer_small"):
         registry.register_hparams(lambda: ours, name="transformer_small")

@@ -20,6 +20,7 @@ from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
 from t2t_repro.export.forms import SETTINGS, ExportJob, ExportRequest
 from t2t_repro.export.signatures import STORAGES, Served
+from t2t_repro.files import literal
 from t2t_repro.text.encoders import EOS_ID
 
 USE = "{path}/README.md has the calls."
@@ -97,7 +98,7 @@ def translate(
     folder: pathlib.Path, problem: str, settings: DecodeHParams, texts: list[str]
 ) -> provenance.Translations:
     """Returns the best translation of each text by an export, which has its own settings."""
-    loaded = tf.saved_model.load(os.fspath(folder))  # kept: it owns the variables
+    loaded = tf.saved_model.load(literal(folder))  # kept: it owns the variables
     found: dict[int, tuple[str, float]] = {}
     order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
     for begin in range(0, len(order), _BATCH):

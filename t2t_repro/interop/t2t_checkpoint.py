@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from t2t_repro.errors import UserError
-from t2t_repro.files import scratch_folder, write_text_atomic
+from t2t_repro.files import literal, scratch_folder, write_text_atomic
 
 STEP = "global_step"
 # What T2T keeps beside the model's weights: {name: what it is in a run that has just begun}.
@@ -44,7 +44,8 @@ class Checkpoint:
     def __init__(self, path: str | os.PathLike):
         self.prefix = find(path)
         try:
-            self._reader = tf.train.load_checkpoint(os.fspath(self.prefix))
+            prefix = os.path.join(literal(self.prefix.parent), self.prefix.name)
+            self._reader = tf.train.load_checkpoint(prefix)
             shapes = self._reader.get_variable_to_shape_map()
         except _UNREADABLE as error:
             raise _not_whole(self.prefix, error) from error

@@ -12,7 +12,7 @@ from t2t_repro import provenance, registry, schema
 from t2t_repro.corpora.checks.languages import load_identifier
 from t2t_repro.decoding.settings import FILLER, LONGEST_INPUT, DecodeHParams
 from t2t_repro.errors import UserError
-from t2t_repro.files import sha256
+from t2t_repro.files import literal, sha256
 
 _CODE = "[A-Za-z]{2,3}(?:_[A-Za-z]{2,4})?"
 _MODEL = re.compile(f"(?:({_CODE})-({_CODE})=)?(.*)", re.DOTALL)
@@ -54,7 +54,7 @@ class SavedModel:
         import tensorflow_text  # noqa: F401  its operations are in the graph
 
         self._tf = tf
-        self._loaded = tf.saved_model.load(folder)  # kept: it owns the variables
+        self._loaded = tf.saved_model.load(literal(folder))  # kept: it owns the variables
         self.has_attention = "attention" in self._loaded.signatures
         limit = int(record.decoding["max_input_size"])
         self.longest = limit if limit > 0 else LONGEST_INPUT

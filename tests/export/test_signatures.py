@@ -191,8 +191,10 @@ def test_a_model_in_chunks_serves_all_but_its_attention(make_model, encoders):
     assert chunked.text(tf.constant([], tf.string))["outputs"].shape == (0,)
 
 
-def test_a_real_export_is_served(small):
-    model, _, path = small
+def test_a_real_export_is_served(small, tmp_path):
+    model, _, there = small
+    path = tmp_path / "x=[12]"  # which TensorFlow reads as a pattern
+    path.symlink_to(there)
     (path / "hparams.json").write_text(model.hparams.to_json())
     decoding = {"beam_size": 2, "alpha": 0.6, "extra_length": EXTRA, "max_input_size": LONGEST}
     served_model = SavedModel(path, recorded("saved_model", decoding=decoding))

@@ -30,7 +30,10 @@ def folder(tmp_path):
     return tmp_path
 
 
-def test_reading_leaves_slots_and_bookkeeping_out(folder):
+@pytest.mark.parametrize("name", ["run", "x=[12]", "a?[*\\"])
+def test_reading_leaves_slots_and_bookkeeping_out(tmp_path, name):
+    folder = tmp_path / name  # some of which TensorFlow reads as patterns
+    t2t_checkpoint.write(folder, 30, ARRAYS)
     for path in (folder, folder / "model.ckpt-30", folder / "model.ckpt-30.index"):
         arrays = tensor2tensor.read_checkpoint(path)
         assert set(arrays) == {"m/kernel", "m/bias"}
