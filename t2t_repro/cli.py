@@ -232,12 +232,12 @@ def _check_inert(given: Iterable[Any], name: str) -> None:
         UserError: naming all whose values would mean more.
     """
     kinds: dict[bool, dict[str, list[str]]] = {True: {}, False: {}}
-    for flag in given:
-        at_rest, reason = t2t_compat.FLAGS[flag.name]
-        means_more = at_rest is not None and str(flag.value).lower() not in at_rest.split("|")
-        kinds[means_more].setdefault(reason, []).append(f"--{flag.name}={flag.value}")
+    for each in given:
+        at_rest, reason = t2t_compat.FLAGS[each.name]
+        means_more = at_rest is not None and str(each.value).lower() not in at_rest.split("|")
+        kinds[means_more].setdefault(reason, []).append(f"--{each.name}={each.value}")
     refused, idle = (
-        "; ".join(f"{', '.join(flags)} ({reason})" for reason, flags in kinds[kind].items())
+        "; ".join(f"{', '.join(names)} ({reason})" for reason, names in kinds[kind].items())
         for kind in (True, False)
     )
     if refused:
