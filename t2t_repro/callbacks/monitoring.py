@@ -143,9 +143,9 @@ class StopOnNonFinite(keras.callbacks.Callback):
         self._skipped += skipped
         if self._skipped > self._most:
             raise UserError(
-                "Expected a finite loss and gradients. Received: others at step "
-                f"{made + 1}, batch {batch + 1} of the epoch; the update was skipped. "
-                f"{WHAT_TO_DO}; max_nonfinite_steps={self._skipped} lets it pass."
+                f"Expected a finite loss and gradients. Received: others at step {made + 1}, "
+                f"batch {batch + 1} of the epoch; the update was skipped. {WHAT_TO_DO}; "
+                f"max_nonfinite_steps={self._skipped} skips it."
             )
 
     def _made(self) -> int:

@@ -60,8 +60,7 @@ def read_hparams(path: pathlib.Path, ignored: Collection[str] = ()) -> dict[str,
     if wrong:
         names = ",".join(name for name, value in foreign.items() if _complaint(name, value))
         raise UserError(
-            f"{path}: {' '.join(wrong)} If the model is none the worse without: "
-            f"--ignore_hparams={names}."
+            f"{path}: {' '.join(wrong)} If your model does not need them: --ignore_hparams={names}."
         )
     if "self_attention_type" not in ignored:
         _check_attention(own.get("self_attention_type"))
@@ -99,8 +98,8 @@ def _check_attention(kind: Any) -> None:
     if kind == "local_unmasked":
         raise UserError(
             "Expected another self_attention_type for a tensor2tensor model. Received: "
-            "local_unmasked, whose decoder there sees the very words that it is to predict, and "
-            "here does not. local_mask_right is the same on both sides."
+            "local_unmasked, whose decoder there sees the words that it is to predict. "
+            "local_mask_right is the same on both sides."
         )
 
 

@@ -16,8 +16,8 @@ from t2t_repro.text.vocabulary_size import T2T_SIZE
 
 Warn = Callable[[str], None]
 _NO_GENERATE_DATA = (
-    "t2t-datagen writes the files: say the samples in generate_samples, or encode them yourself in "
-    "generate_encoded_samples"
+    "t2t-datagen writes the files: yield the samples in generate_samples, or encode them "
+    "yourself in generate_encoded_samples"
 )
 
 # Members of a T2T problem that nothing here calls, though T2T would: overriding them would have no
@@ -267,13 +267,13 @@ def _check_members(cls: type) -> None:
         for name in sorted(vars(base).keys() & _UNREAD_MEMBERS):
             raise UserError(
                 f"problem {cls.__name__}: t2t_repro never calls {name}, which {base.__name__} "
-                "defines. Take it out; docs/tensor2tensor.md says what is called."
+                "defines. Remove it; docs/tensor2tensor.md lists what is called."
             )
         for name in sorted(vars(base).keys() & _FIXED_PROPERTIES.keys()):
             if (value := getattr(cls(), name)) != _FIXED_PROPERTIES[name]:
                 raise UserError(
-                    f"problem {cls.__name__}: expected {name}={_FIXED_PROPERTIES[name]}. Received: "
-                    f"{value!r}. Take it out."
+                    f"problem {cls.__name__}: expected {name}={_FIXED_PROPERTIES[name]}. "
+                    f"Received: {value!r}. Remove it."
                 )
 
 

@@ -18,7 +18,7 @@ from t2t_repro.training import checkpoints
 from t2t_repro.training.optimizers import KINDS, Adafactor, Adam
 from t2t_repro.training.trainable import gathered
 
-WITHOUT = "Or give --nooptimizer_state: the weights alone are then imported."
+WITHOUT = "Or give --nooptimizer_state to import the weights alone."
 
 
 def load(model: Transformer, checkpoint: Checkpoint) -> None:

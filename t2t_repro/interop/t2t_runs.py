@@ -261,7 +261,7 @@ def export_checkpoint(
             copy.write(file.read_bytes())
     prefix = t2t_checkpoint.write(target, step, arrays)
     if (own := list(names.values())) != run.problem.vocab_filenames:
-        say(f"tensor2tensor's {config.problem} does not read {' and '.join(own)}: give it ids.")
+        say(f"tensor2tensor's {config.problem} does not read {' and '.join(own)}: feed ids to it.")
     rest = "and the optimizer's state" if with_optimizer else "without optimizer state"
     if has_state and not with_optimizer:  # of the moving average there is none either
         rest += f", because of {unknown_there or f'ema_decay={hp.ema_decay}'}"

@@ -129,8 +129,9 @@ class SequenceModel(GuardedModel):
         batch = as_batch(batch)
         if "targets_segmentation" in batch:
             raise UserError(
-                "Expected a sentence in each row. Received: packed examples, whose sentences a "
-                f"{type(self).__name__} would mix. Take a problem without packed_length."
+                "Expected one sentence in an example. Received: packed examples, whose "
+                f"sentences a {type(self).__name__} would mix. Use an unpacked "
+                "problem."
             )
         return batch
 

@@ -123,8 +123,8 @@ class Plan(Measured):
     @property
     def to_the_end(self) -> str:
         """With which flags a command makes all the steps, of which this has fewer."""
-        end = "goes on to them" if self.goes_on else "makes them in another --output_dir"
-        return f"with --train_minutes=0, and no --train_steps, {end}"
+        end = "finishes them" if self.goes_on else "finishes them in another --output_dir"
+        return f"with --train_minutes=0, and without --train_steps, {end}"
 
 
 def measured(trial: RunDirectory) -> Measured:

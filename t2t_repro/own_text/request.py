@@ -22,30 +22,31 @@ class OwnTextRequest:
     """
 
     raw: RawText
-    output_dir: str = flag("", "The folder of all that is made.")
+    output_dir: str = flag("", "The folder of all outputs.")
     vocab_size: int = flag(
         0, "About how many subwords to build; 0: as the text supports.", least=0, most=2**20
     )
     vocab: str = flag(
         "",
-        "A vocabulary of your own, or two, of source and target, with a comma between: T2T's "
+        "A vocabulary of your own, or two of source and target, separated by a comma: T2T's "
         "subwords or a SentencePiece model.",
     )
     keep_bad_pairs: bool = flag(
-        False, "Take all pairs, also those that t2t-datagen --drop_bad_pairs leaves out."
+        False, "Keep all pairs, also those that t2t-datagen --drop_bad_pairs would drop."
     )
-    hparams_set: str = flag("", "The named configuration; default: by how much text there is.")
+    hparams_set: str = flag("", "The named configuration; default: by the size of the text.")
     hparams: str = flag("", 'Changes to it: "name=value,name=value".')
-    train_steps: int = flag(0, "Train so many steps at most; 0: as many as the set says.", least=0)
+    train_steps: int = flag(
+        0, "Train at most this many steps; 0: as many as the set says.", least=0
+    )
     train_minutes: float | None = flag(
         None,
-        "Train about so many minutes at most; 0: however long it takes. Default: 40 on a CPU, 0 on "
-        "a GPU.",
+        "Train for at most about this many minutes; 0: no limit. Default: 40 on a CPU, 0 on a GPU.",
         least=0,
         most=10**6,
     )
     random_seed: int = flag(
-        0, "Of the splits, the weights and the order of the data.", least=0, most=2**32 - 2
+        0, "The seed of splits, weights and the order of the data.", least=0, most=2**32 - 2
     )
 
     def text_flags(self) -> dict[str, Any]:

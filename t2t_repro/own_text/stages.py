@@ -48,7 +48,7 @@ def make_translator(request: OwnTextRequest, say: Callable[[str], None] = print)
         decided = _plan(request, folder, doing)
         say(str(decided))
         doing.run(_training(request, folder, decided))
-        says = "Checkpoints or their mean, beams and alpha, by dev"
+        says = "Choosing checkpoints or their mean, beams and alpha, on dev"
         tune = command("t2t-avg-all", "--tune", model_dir=folder.run, output_dir=folder.model)
         chosen = [folder.model / TUNED]
         doing.run(Stage(name="tuning", says=says, command=tune, outputs=chosen))
@@ -79,7 +79,7 @@ def _text(request: OwnTextRequest, folder: Folder) -> Stage:
     texts = [path for split in ("train", "eval", "test") for path in folder.sides(split)]
     return Stage(
         name="text",
-        says="Text: intake, splits, check, vocabulary, records",
+        says="Text: reading, splits, checks, vocabulary, records",
         command=command("t2t-datagen", bad_pairs, **flags),
         outputs=[*texts, folder.summary],
     )
@@ -119,7 +119,7 @@ def _plan(request: OwnTextRequest, folder: Folder, doing: Stages) -> Plan:
 
     stage = Stage(
         name="plan",
-        says="Plan: a few steps of trial",
+        says="Plan: measuring some steps",
         command=trial(chosen),
         depends=f"{request.train_steps} {request.train_minutes}",
     )
@@ -144,7 +144,7 @@ def _training(request: OwnTextRequest, folder: Folder, decided: Plan) -> Stage:
         "eval_early_stopping_metric": "bleu",
     }
     train = _trainer(request, folder, folder.run, decided.hparams_set, *changes, **flags)
-    says = "Training, the best by BLEU kept"
+    says = "Training, keeping the best by BLEU"
     return Stage(name="training", says=says, command=train, outputs=[folder.run / TRAINING_DATA])
 
 

@@ -235,10 +235,10 @@ def _conclusions(results: Results) -> Table:
             word = judge(gain, half, each.gain, each.equal)
             rows.append((each.text, "PPL" if less else "BLEU", each.gain, gain, half, seeds, word))
     note = (
-        "then and here: by how much the better row is better, seed by seed. confirmed: the 95 % "
-        "interval of the difference (Student's t over the seeds) leaves zero out; of as good: it "
-        f"lies within {EQUAL_WITHIN} BLEU. not testable: fewer than two seeds, or an interval that "
-        "holds both zero and the paper's difference. not confirmed: else."
+        "then and here: by how much the better row is better, seed by seed. confirmed: the "
+        "95 % interval of the difference (Student's t over the seeds) leaves zero out; of as "
+        f"good: it lies within {EQUAL_WITHIN} BLEU. not testable: fewer than two seeds, or an "
+        "interval that holds both zero and the paper's difference. not confirmed: otherwise."
     )
     heads = "conclusion | by | then :+.2f | here :+.2f | ± :.2f | seeds | here it is"
     return Table("3-conclusions", "The paper's conclusions (section 6.2)", heads, rows, (note,))

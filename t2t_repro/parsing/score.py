@@ -114,10 +114,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--gold_parts_of_speech",
         action=argparse.BooleanOptionalAction,
-        help="The leaves get the gold parts of speech. EVALB tells punctuation by them, and a "
-        "comma tagged as a noun makes its sentence an error. Default: with --predicted_tags.",
+        help="The leaves get the gold parts of speech, by which EVALB recognizes punctuation: "
+        "a comma tagged as a noun makes its sentence an error. Default: with --predicted_tags.",
     )
-    text = "Sum up sentences of so many words apart."
+    text = "Also report sentences of at most this many words."
     parser.add_argument("--cutoff", type=int, default=40, help=text)
     text = "How many of the worst sentences to print."
     parser.add_argument("--worst", type=int, default=3, help=text)

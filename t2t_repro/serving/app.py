@@ -157,11 +157,11 @@ class _Service:
         return libretranslate.answer(body, served, confidence, n_best, translated)
 
     async def languages(self) -> list[dict[str, Any]]:
-        """Says what is translated into what, as LibreTranslate does."""
+        """Lists the pairs of languages, as LibreTranslate does."""
         return libretranslate.languages(self.models)
 
     async def detect(self, request: Request) -> Response:
-        """Says in which of the served languages a text is, the likeliest first, in percent."""
+        """Detects the language of a text among those served: the likeliest first, in percent."""
         values = schemas.values_of(request, await self._body(request))
         text = schemas.checked(schemas.Detect, values).q
         return JSONResponse(await asyncio.to_thread(libretranslate.detect, text, self.models))
@@ -176,7 +176,7 @@ class _Service:
     async def _translate(
         self, request: Request, served: ServedModel, texts: list[Text], n_best: int
     ) -> list[TextTranslation]:
-        """The translation of each text."""
+        """Returns the translation of each text."""
         sentences = [sentence for text in texts for sentence in text.sentences]
         answers: list[Any] = []
         if sentences:
@@ -195,7 +195,7 @@ class _Service:
         return [text.translated(rest) for text in texts]
 
     async def attend(self, request: Request) -> Response:
-        """Says what each token of a translation looks at: a weight for each source token."""
+        """Returns the attention of each target token: a weight for each source token."""
         values = schemas.values_of(request, await self._body(request))
         body: schemas.Attend = schemas.checked(schemas.Attend, values)
         served = self._named(body.model)
@@ -211,7 +211,7 @@ class _Service:
         return JSONResponse(vars(answer))
 
     async def health(self) -> JSONResponse:
-        """Says whether it works: 200, or 503 when it stops; and what it serves."""
+        """Reports 200, or 503 while stopping; models, limits and hashes."""
         working = self.batcher.working
         limits = ("max_sentences", "max_sentence_tokens", "timeout_s")
         about = {
@@ -231,7 +231,7 @@ class _Service:
         return JSONResponse(about, 200 if working else 503)
 
     async def show_metrics(self) -> Response:
-        """Shows metrics for Prometheus."""
+        """Returns metrics for Prometheus."""
         metrics = generate_latest(self.metrics.registry)
         return Response(metrics, media_type="text/plain; version=0.0.4")
 
@@ -258,7 +258,7 @@ class _Service:
         try:
             futures = self.batcher.submit(kind, payloads, tokens)
         except (QueueFull, Closed) as error:
-            message = "There are too many requests, or the server stops. Try again."
+            message = "Too many requests, or the server is stopping. Try again."
             raise HTTPException(503, message, _RETRY) from error
         work: asyncio.Future[Any] = asyncio.gather(*map(asyncio.wrap_future, futures))
         work.add_done_callback(_looked_at)

@@ -76,7 +76,7 @@ def warn_of_reach(address: str) -> None:
     """Warns where others than this machine can ask."""
     if not ipaddress.ip_address(address.partition("%")[0]).is_loopback:
         print(
-            f"t2t-server: warning: everyone who reaches {address} may translate, without a "
-            "password or encryption. --host=127.0.0.1 keeps it to this machine.",
+            f"t2t-server: warning: anyone who can reach {address} can use this server: it has "
+            "no passwords and no encryption. --host=127.0.0.1 keeps it to this machine.",
             file=sys.stderr,
         )

@@ -71,9 +71,9 @@ def sets(text: str, changes: str) -> list[Variant]:
         at = piece.end()
     if at < len(text.rstrip(", ")) or len(set(asked)) < max(2, len(asked)):
         raise UserError(
-            "Expected --hparams_sets to be different sets with commas between, each with changes "
-            "of its own in brackets, such as transformer_base_v1,lstm_attention[dropout=0.3]. "
-            f"Received: {text!r}."
+            "Expected --hparams_sets to be different sets separated by commas, each with "
+            "changes of its own in brackets, such as "
+            f"transformer_base_v1,lstm_attention[dropout=0.3]. Received: {text!r}."
         )
     names = [hparams_set for hparams_set, _ in asked]
     found = []

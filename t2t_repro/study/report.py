@@ -73,9 +73,10 @@ def comparison(results: Results) -> str:
     better = verdict.table(results)
     steps = study.variants[0].hparams.train_steps
     about = (
-        f"{len(results.cells)} of {len(study.cells())} runs of {steps:,} steps on {study.problem}. "
-        "Between post-norm and pre-norm in one setting with one seed only the sequences differ. A "
-        "warm-up of 0 leaves the rise out: the rate begins at the peak of the set's own warm-up."
+        f"{len(results.cells)} of {len(study.cells())} runs of {steps:,} steps on "
+        f"{study.problem}. Between post-norm and pre-norm in one setting with one seed only "
+        "the sequences differ. A warm-up of 0 drops the warm-up: the rate begins at the peak "
+        "of the set's own."
     )
     tables = [better, _results_table(results), _differing_table(study)]
     title, captions = " against ".join(study.names), pictures.draw(results, folder)

@@ -127,9 +127,9 @@ def build(
         fits = min(fits, encoder.vocab_size)
     elif encoder.vocab_size > fits:
         fits = min(fits, build_from(fits, once, _SEEN, _T2T_MOST).vocab_size)
-    reason = f"{sum(words):,} running words, {len(words):,} different ones, support {fits:,}"
+    reason = f"{sum(words):,} words, {len(words):,} of them distinct, support {fits:,}"
     if asked:
-        reason = f"{asked:,} are asked for; {reason}"
+        reason = f"{asked:,} requested; {reason}"
         if encoder.vocab_size < 0.9 * asked:
             reason += "; the text has no more, whole words included"
     _write(path, encoder, asked, fits, reason, named)

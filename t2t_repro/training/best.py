@@ -176,9 +176,9 @@ class EarlyStopping:
         best = min(since, key=lambda step: _cost(values[step], minimize))
         by = f" by {self.metric_delta:g}" if self.metric_delta else ""
         return (
-            f"{self.metric} has not got better{by} for {self.steps} steps: it was "
-            f"{values[start]:.4f} at step {start}, the best since is {values[best]:.4f} at step "
-            f"{best}"
+            f"{self.metric} has not improved{by} for {self.steps} steps: it was "
+            f"{values[start]:.4f} at step {start}, the best since is {values[best]:.4f} at "
+            f"step {best}"
         )
 
 

@@ -101,7 +101,7 @@ def latest(
         try:
             verify(path)
         except CorruptCheckpoint as error:
-            warn(f"Skipping a checkpoint that is not whole. {error}")
+            warn(f"Skipping a damaged checkpoint. {error}")
             continue
         return path
     return None
@@ -119,8 +119,8 @@ def newest_whole(folder: pathlib.Path, warn: Callable[[str], None]) -> pathlib.P
     newest = latest(folder, warn)
     if newest is None and (damaged := list_checkpoints(folder)):
         raise UserError(
-            f"Expected a whole checkpoint in {folder}. Received: {len(damaged)}, none of them "
-            "whole, as said above. Put back a copy of one, or remove that folder to train again "
+            f"Expected a whole checkpoint in {folder}. Received: {len(damaged)}, all damaged, "
+            "as listed above. Restore a copy of one, or remove that folder to train again "
             "from step 0."
         )
     return newest

@@ -321,9 +321,9 @@ def _count(worker_gpu: int | None, gpus: int, cluster: Cluster) -> int:
 def _check_count(wanted: int, most: int) -> None:
     if not 1 <= wanted <= most:
         raise UserError(
-            f"Expected --worker_gpu between 1 and {most}, the GPUs or CPU cores that there are. "
-            f"Received: {wanted}. Give another number; without one a run takes that which it has "
-            "kept."
+            f"Expected --worker_gpu between 1 and {most}, the GPUs or CPU cores that there "
+            f"are. Received: {wanted}. Give another number; without one a run takes the "
+            "number that it remembers."
         )
 
 

@@ -50,7 +50,7 @@ class Plan:
     log_step_count_steps: int = flag(100, "Report every this many steps.", least=1)
     max_nonfinite_steps: int = flag(
         0,
-        "Leave out up to this many steps whose loss or gradients are not finite, then stop.",
+        "Skip up to this many steps whose loss or gradients are not finite, then stop.",
         least=0,
     )
     keep_best: "KeepBest | None" = None
@@ -62,7 +62,7 @@ class Foresight:
     """What to do with the plan of a run (plan.py)."""
 
     plan: bool = flag(False, "Print what the run will take, time, memory and disk, and stop.")
-    yes: bool = flag(False, "Go to work even where this machine plainly cannot end it.")
+    yes: bool = flag(False, "Begin even if this machine cannot finish.")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -143,12 +143,12 @@ class TrainRequest:
 
     def _check_packed(self) -> None:
         """Refuses rows of several sentences where the model would mix them."""
-        model, length = self.config.hparams.model, self.problem.packed_length
-        if length and model in BASELINES:
+        model = self.config.hparams.model
+        if self.problem.packed_length and model in BASELINES:
             raise UserError(
-                f"Expected a problem of a sentence in each row with model={model}, which would mix "
-                f"those of one. Received: {self.problem.name} of packed_length={length}. Take one "
-                "that is not packed, or a Transformer."
+                f"Expected an unpacked problem with model={model}, which would mix the "
+                f"sentences of an example. Received: {self.problem.name}, which is packed. "
+                "Use an unpacked problem, or a Transformer."
             )
 
     def _check_warm_start(self, source: str) -> None:

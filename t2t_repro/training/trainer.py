@@ -228,8 +228,8 @@ def _check_same_data(run: RunDirectory, data: Any, replicas: int, log: TrainingL
     if before != replicas:
         log.say(
             f"Warning: the run was trained on {before} replica{'s' * (before > 1)}, now on "
-            f"{replicas}: a batch is {replicas / before:.3g} times as large, and the run is no "
-            "longer the one that it would have been. On as many as before it goes on as before."
+            f"{replicas}. A batch is {replicas / before:.3g} times as large, so the results "
+            f"differ from those on {before} replica{'s' * (before > 1)}."
         )
 
 
@@ -391,7 +391,7 @@ class Trainer:
         while len(losses) < self.batches_per_step:
             if not (batch := next(batches, {})):
                 raise UserError(
-                    f"Expected training data without end. Received: {self._batches} batches. Make "
+                    f"Expected endless training data. Received: {self._batches} batches. Make "
                     "the dataset with training=True, or repeat it."
                 )
             self._batches += 1
@@ -465,9 +465,9 @@ class Trainer:
             kept = f"the newest checkpoint is {newest}" if newest else "there is no checkpoint"
             raise UserError(
                 f"Expected a finite loss and gradients. Received: {said}; {kept}. "
-                f"{distribution.WHAT_TO_DO}; --max_nonfinite_steps={self._left_out} leaves it out."
+                f"{distribution.WHAT_TO_DO}; --max_nonfinite_steps={self._left_out} skips it."
             )
-        self.log.say(f"Left out a batch, {self._left_out} of {most}: {said}.")
+        self.log.say(f"Skipped a batch, {self._left_out} of {most}: {said}.")
 
     def _write_bad(self, batch: Mapping[str, Any], loss: float) -> pathlib.Path:
         """Writes a batch whose loss or gradients are not finite into the run, and its text."""

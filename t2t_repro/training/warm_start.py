@@ -143,9 +143,8 @@ def _check_computes(run: RunDirectory, hparams: HParams) -> None:
     differs = changes(*({n: getattr(each, n) for n in _COMPUTES} for each in (theirs, hparams)))
     if differs:
         raise UserError(
-            f"Expected a model that computes what {run.path} does, for its weights were trained "
-            f"for that. Received: {'; '.join(differs)}. Leave --hparams_set and these out; "
-            f"{_PARTIAL}."
+            f"Expected the model of {run.path}, for which its weights were trained. Received: "
+            f"{'; '.join(differs)}. Leave --hparams_set and these out; {_PARTIAL}."
         )
 
 
@@ -174,9 +173,10 @@ def _parts(
         if not partial and new[: len(old)] != old:
             both = len(set(new) & set(old))
             raise UserError(
-                f"Expected the vocabulary of the run {run.path}, for its weights belong to its "
-                f"{len(old):,} pieces. Received: another for {side}, of {len(new):,}, {both:,} of "
-                f"them the same. Make the data by t2t-datagen --vocab_from={run.path}; {_PARTIAL}."
+                f"Expected the vocabulary of {run.path}, for its weights belong to its "
+                f"{len(old):,} pieces. Received: another for {side}, of {len(new):,}, {both:,} "
+                f"of them the same. Make the data by t2t-datagen --vocab_from={run.path}; "
+                f"{_PARTIAL}."
             )
         parts[side] = transfer.parts(mine, theirs[side])
     return parts

@@ -160,13 +160,13 @@ def next_steps(of: RunView) -> list[str]:
     path, average = shlex.quote(str(of.path)), shlex.quote(f"{of.path}-avg")
     known = path + usr_dir_flag(of.t2t_usr_dir)
     if of.trainer:
-        said.append(f"It trains now. Watch it: tensorboard --logdir={path}")
+        said.append(f"Training is running. Watch it: tensorboard --logdir={path}")
     elif any(each.averaged for each in whole):
-        said.append("It is an average; training does not go on from it.")
+        said.append("This is an average: training does not continue from it.")
     elif whole and not whole[-1].trains_on:
         said.append(
-            "It holds weights alone: training goes on in the run that they are from, or in a new "
-            f"one by --warm_start_from={path}"
+            "It holds weights only: continue training in the original run, or in a new one by "
+            f"--warm_start_from={path}"
         )
     elif of.step < of.train_steps:
         commands = (line.partition(" ")[2] for line in reversed(of.commands))
@@ -175,7 +175,7 @@ def next_steps(of: RunView) -> list[str]:
         if of.stopped_early:
             command = f"t2t-trainer --output_dir={known} --eval_early_stopping_steps=0"
         early = f" early: {of.stopped_early}" if of.stopped_early else ""
-        said.append(f"It stopped before step {of.train_steps}{early}. Go on: {command}")
+        said.append(f"It stopped before step {of.train_steps}{early}. Continue: {command}")
     if of.nonfinite:
         said.append(
             f"{of.nonfinite} batches were not finite, see {of.path}/nonfinite. Lower "
@@ -186,7 +186,8 @@ def next_steps(of: RunView) -> list[str]:
     if last[0] > best_step and last[1] > 1.02 * best_loss:
         said.append(
             f"The dev loss was best at step {best_step} ({best_loss:.4f}) and is {last[1]:.4f} "
-            f"at step {last[0]}: more dropout, or stop earlier (--eval_early_stopping_steps)."
+            f"at step {last[0]}: try more dropout, or stop earlier "
+            "(--eval_early_stopping_steps)."
         )
     if not whole:
         return [*said, "There is no checkpoint yet: nothing to decode with."]

@@ -42,10 +42,10 @@ class DirectoryRequest:
     tag_suffix: str = flag("", "Follows BLEU_cased and BLEU_uncased in TensorBoard's tags.")
     min_steps: int = flag(
         -1,
-        f"Pass over earlier steps; -1: go on after the step in EVENT_DIR/{LAST_STEP_FILE}.",
+        f"Skip earlier steps; -1: go on after the step in EVENT_DIR/{LAST_STEP_FILE}.",
         least=-1,
     )
-    wait_minutes: float = flag(0, "Wait that long for a next file.", least=0)
+    wait_minutes: float = flag(0, "Wait this many minutes for another file.", least=0)
     report_zero: bool | None = flag(
         None,
         "Begin TensorBoard's curve with 0 at the time of the oldest file, so that relative "
