@@ -305,7 +305,7 @@ def main() -> None:
     bad, wrong = left_out(report, len(pairs)), np.zeros(len(pairs), bool)
     wrong[list(truth)] = True
     recall, precision = (bad & wrong).sum() / wrong.sum(), (bad & wrong).sum() / bad.sum()
-    print(f"what --drop_bad_pairs leaves out: recall {recall:.4f}, precision {precision:.4f}")
+    print(f"what --drop_bad_pairs drops: recall {recall:.4f}, precision {precision:.4f}")
 
 
 if __name__ == "__main__":

@@ -26,9 +26,9 @@ LENGTH, DEVIATION = 25, 10  # words a sentence
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--work_dir", type=pathlib.Path, required=True, help="for all that is made")
+    parser.add_argument("--work_dir", type=pathlib.Path, required=True, help="for all outputs")
     parser.add_argument("--raw", type=pathlib.Path, help="a folder with the four text files")
-    parser.add_argument("--pairs", type=int, default=0, help="draw a corpus of so many pairs")
+    parser.add_argument("--pairs", type=int, default=0, help="draw a corpus of this many pairs")
     parser.add_argument("--t2t_datagen", help="tensor2tensor's program, to run beside ours")
     args = parser.parse_args()
     raw = args.raw or draw_corpus(args.work_dir / "drawn", args.pairs)

@@ -82,8 +82,8 @@ def main(args: flags.FlagValues) -> None:
             lengths = decode()
             if min(lengths) != args.tgt:
                 raise UserError(
-                    f"Expected {args.tgt} tokens of every sentence. Received: one of "
-                    f"{min(lengths)}. Choose another --tgt."
+                    f"Expected {args.tgt} tokens in every sentence. Received: {min(lengths)} "
+                    "in one. Choose another --tgt."
                 )
             return float(np.mean(lengths))
 

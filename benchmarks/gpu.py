@@ -51,11 +51,11 @@ class Rows:
     vocab_size: int = flag(32768, "Symbols of the vocabulary.", least=1)
     steps: int = flag(20, "Steps to time.", least=1)
     gemm: int = flag(
-        8192, "Rows and columns of the float32 matrices of which gemm_gflops is.", least=1
+        8192, "Rows and columns of the float32 matrices that gemm_gflops multiplies.", least=1
     )
-    most_devices: int = flag(64, "At most so many GPUs at once.", least=1)
+    most_devices: int = flag(64, "At most this many GPUs at once.", least=1)
     peak_tflops: float = flag(
-        0, "A device's peak, TFLOP/s in --precisions but float32; 0: the data sheet's.", least=0
+        0, "A device's peak in TFLOP/s, except for float32; 0: the data sheet's.", least=0
     )
 
 
@@ -73,13 +73,13 @@ def main(args: flags.FlagValues, run: Callable[[list[str]], Row] | None = None) 
     done = [row for row in rows if "failure" not in row]
     if not done:
         raise UserError(
-            f"Expected a machine that can measure something. Received: {rows[0]['failure']} "
-            f"({args.json_file} has every row's reason)."
+            f"Expected at least one measured row. Received: {rows[0]['failure']} ({args.json_file} "
+            "has every row's reason)."
         )
     if not any(row["kind"] == "GPU" for row in done):
         progress.on_stderr(
-            "Warning: no GPU was found by what measured; these are numbers of the CPU. t2t-trainer "
-            "says why where the machine has one."
+            "Warning: no GPU was found, so these are numbers of the CPU. If the machine has "
+            "one, t2t-trainer prints why it was not found."
         )
     print(f"{len(done)} of {len(rows)} rows measured: {args.json_file}", flush=True)
 

@@ -170,7 +170,7 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--steps", type=int, default=400)
     parser.add_argument("--every", type=int, default=10, help="steps between checkpoints")
-    parser.add_argument("--seed", type=int, default=0, help="of the moments")
+    parser.add_argument("--seed", type=int, default=0, help="of the moments of the kills")
     parser.add_argument("--out", help="a JSON file")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:

@@ -133,11 +133,11 @@ def _over_tags(tree: nltk.Tree) -> nltk.Tree:
 def main(argv: list[str] | None = None) -> dict:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--tmp_dir", required=True, help="the folder of the trees files")
-    parser.add_argument("--predicted", required=True, help="gets the trees")
+    parser.add_argument("--predicted", required=True, help="where to write the trees")
     parser.add_argument("--split", default="Test", choices=("Eval", "Test"))
     parser.add_argument("--horizontal", type=int, default=1)
     parser.add_argument("--vertical", type=int, default=1, help="0: no parents")
-    parser.add_argument("--json_file", help="gets the scores")
+    parser.add_argument("--json_file", help="where to write the scores")
     args = parser.parse_args(argv)
     train, gold = (
         raw.required(args.tmp_dir, f"wsj{split}.trees") for split in ("Train", args.split)

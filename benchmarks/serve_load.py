@@ -249,7 +249,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--model", required=True, help="an export of t2t-exporter")
     parser.add_argument("--text", required=True, help="sentences, one a line")
-    parser.add_argument("--sentences", type=int, default=200, help="how many of them")
+    parser.add_argument("--sentences", type=int, default=200, help="how many sentences")
     parser.add_argument("--clients", type=int, default=32)
     parser.add_argument("--single", action="store_true", help="single sentences alone")
     parser.add_argument("--seconds", type=float, default=600.0)
@@ -269,7 +269,7 @@ def main() -> None:
     shown = {k: v for k, v in report.items() if k not in ("readings", "ties_that_fell_otherwise")}
     print(json.dumps(shown, indent=1, ensure_ascii=False))
     ties = len(report["ties_that_fell_otherwise"])
-    print(f"{ties} of {report['sentences']} translations tied, and fell otherwise.")
+    print(f"{ties} of {report['sentences']} translations differ, each a tie.")
     if any(report[name] for name in ("wrong_pairings", "unexpected", "crashed", "exit_code")):
         sys.exit(1)
 
