@@ -127,7 +127,7 @@ def look_ahead(request: TrainRequest, where: Devices) -> TrainingPlan | None:
     Raises:
         UserError: if this machine plainly cannot do it; with one thing that it can.
     """
-    wishes = request.foresight
+    wishes = request.plan_flags
     if request.schedule == "evaluate" or not where.cluster.is_chief:
         return None
     if not wishes or request.run.newest_step() and not wishes.plan:

@@ -133,13 +133,13 @@ FLAGS = {
     for flag, is_held, values, instead in _entries(_FLAGS)
 }
 # {name: (values that are accepted, what to do instead of another)}
-FOREIGN = _values(_HPARAMS) | _values(_OLD_HPARAMS)
+T2T_ONLY = _values(_HPARAMS) | _values(_OLD_HPARAMS)
 BEFORE_1_15 = frozenset(_values(_OLD_HPARAMS))
 
 _LIMITS = ("max_input_seq_length", "max_target_seq_length")
 
 
-def in_our_words(field: dataclasses.Field, value: Any) -> Any:
+def from_t2t_value(field: dataclasses.Field, value: Any) -> Any:
     """Returns the value of one of our hparams, of which T2T, which checks none, has other forms.
 
     They are 1 and 0 for True and False, None for what is off, and negative limits of lengths for
@@ -157,7 +157,7 @@ def in_our_words(field: dataclasses.Field, value: Any) -> Any:
 
 def default(name: str) -> Any:
     """Returns T2T's default of a foreign hparam; None where T2T's Transformer lacks it too."""
-    values, _ = FOREIGN.get(name, ((), ""))
+    values, _ = T2T_ONLY.get(name, ((), ""))
     return values[0] if values else None
 
 
@@ -184,9 +184,9 @@ def check(name: str, value: Any, own: Iterable[str]) -> None:
     """
     if name in RUN:
         return
-    if name not in FOREIGN:
+    if name not in T2T_ONLY:
         raise unknown("hparam", name, own)
-    values, instead = FOREIGN[name]
+    values, instead = T2T_ONLY[name]
     if value not in values:
         wanted = " or ".join(f"{name}={v!r}" for v in values) or f"no {name}"
         raise UserError(

@@ -15,7 +15,7 @@ GOLDEN = json.loads((pathlib.Path(__file__).parent / "golden" / "hparams.json").
 @pytest.mark.parametrize("name", sorted(GOLDEN))
 def test_every_set_of_tensor2tensors_that_we_have_passes_and_the_others_name_known_hparams(name):
     for field, value in GOLDEN[name].items():
-        assert (field in FIELDS) + (field in t2t_compat.FOREIGN) + (field in t2t_compat.RUN) == 1
+        assert (field in FIELDS) + (field in t2t_compat.T2T_ONLY) + (field in t2t_compat.RUN) == 1
         if field not in FIELDS and name in registry.list_hparams():
             t2t_compat.check(field, value, FIELDS)
 

@@ -35,7 +35,7 @@ from t2t_repro.problem import Problem, check_text
 from t2t_repro.run_directory import RunConfig, RunDirectory, problem_of
 from t2t_repro.runs import trained_run
 from t2t_repro.training import trainable
-from t2t_repro.training.request import SCHEDULES, Foresight, Plan, TrainRequest
+from t2t_repro.training.request import SCHEDULES, Plan, PlanFlags, TrainRequest
 
 if TYPE_CHECKING:
     import keras
@@ -69,7 +69,7 @@ _HINTS = {
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TrainFlags:
-    """The flags of t2t-trainer beside those of the run, of the task, of `Plan` and `Foresight`.
+    """The flags of t2t-trainer beside those of the run, of the task, of `Plan` and `PlanFlags`.
 
     They are T2T's (bin/t2t_trainer.py and utils/flags.py) where it has them.
     """
@@ -135,7 +135,7 @@ def main(args: flags.FlagValues) -> None:
     if request.finish:
         check_text(request.problem, "--finish")
     request.check()
-    plans = request.foresight is not None and request.foresight.plan
+    plans = request.plan_flags is not None and request.plan_flags.plan
     if not request.job:
         from t2t_repro.models import sharing
 
@@ -168,7 +168,7 @@ def plan_and_train(request: TrainRequest) -> dict[str, float]:
     choose = devices.here if request.schedule == "evaluate" else devices.choose
     where = choose(request.worker_gpu)
     found = plan.look_ahead(request, where)
-    if request.foresight and request.foresight.plan:
+    if request.plan_flags and request.plan_flags.plan:
         return {}
     if request.job:
         generate(request.job, request.config.t2t_usr_dir)
@@ -208,9 +208,9 @@ def request_of(args: flags.FlagValues) -> TrainRequest:
     )
     both = trains and evaluates
     of_plan = [name for name in flags_of(Plan) if both or trains and not name.startswith("eval_")]
-    foresight = Foresight(plan=values["plan"], yes=values["yes"]) if trains else None
-    if foresight and is_quickstart(args) and not foresight.plan:
-        foresight = None  # it is short
+    plan_flags = PlanFlags(plan=values["plan"], yes=values["yes"]) if trains else None
+    if plan_flags and is_quickstart(args) and not plan_flags.plan:
+        plan_flags = None  # it is short
     # The devices that train are not those that evaluate.
     devices = values["worker_gpu"]
     if schedule == "evaluate" and not args["worker_gpu"].present:
@@ -239,7 +239,7 @@ def request_of(args: flags.FlagValues) -> TrainRequest:
         named=frozenset(parse_overrides(values["hparams"]))
         | {name for name in ("random_seed",) if args[name].present},
         job=job,
-        foresight=foresight,
+        plan_flags=plan_flags,
         finish=trains and values["finish"],
         make_samples=functools.partial(make_samples, problem=problem, config=config),
         make_bleu=make_bleu(problem, config, values["eval_bleu_sentences"] if evaluates else 0),
@@ -442,6 +442,6 @@ console = cli.program(
     __name__,
     "t2t-trainer",
     __doc__,
-    (cli.RunFlags, cli.TaskFlags, TrainFlags, Plan, Foresight),
+    (cli.RunFlags, cli.TaskFlags, TrainFlags, Plan, PlanFlags),
     main,
 )

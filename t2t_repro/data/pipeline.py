@@ -407,7 +407,7 @@ def make_dataset(
     shards = replicas * num_shards if training else replicas
     source = _Source(open_split(problem, split, data_dir), hparams, training, shards, problem)
     if not training:
-        own = source.one_pass(source.kept[shard_index::num_shards])
+        own = source.epoch_batches(source.kept[shard_index::num_shards])
         taken = batching.spread(own, source.places, most)
         part = f"all {len(source.kept):,} examples"
         if len(taken) < len(own):
@@ -526,7 +526,7 @@ class _Source:
         self.places = batching.bucket_of(self.length, scheme["boundaries"])
         self.full = np.bincount(self.places[self.kept], minlength=len(self.sizes)) / self.sizes
 
-    def one_pass(self, order: np.ndarray) -> list[np.ndarray]:
+    def epoch_batches(self, order: np.ndarray) -> list[np.ndarray]:
         """Returns the batches of examples that come in an order, each once."""
         return batching.epoch_batches(order, self.places, self.sizes)
 
@@ -624,7 +624,7 @@ def describe(
 ) -> SplitStatistics:
     """Returns how much a split holds, what the filter removes and what padding costs."""
     source = _Source(open_split(problem, split, data_dir), hparams, training, replicas, problem)
-    planned = source.one_pass(source.kept)
+    planned = source.epoch_batches(source.kept)
     inputs, targets = (int(source.lengths[side][source.kept].sum()) for side in SIDES)
     room = sum(len(b) * int(n[b].max()) for b in planned for n in source.lengths.values())
     batches = float(source.full.sum()) if training else len(planned)
@@ -722,9 +722,9 @@ def text_dataset(
         order = source.kept
         if training:
             order = np.random.default_rng((seed, next(passes))).permutation(order)
-        return (pad(source.batch(rows)) for rows in source.one_pass(order))
+        return (pad(source.batch(rows)) for rows in source.epoch_batches(order))
 
-    return Batches(batches, len(source.one_pass(source.kept))).for_keras()
+    return Batches(batches, len(source.epoch_batches(source.kept))).for_keras()
 
 
 def _for_fit(hparams: HParams | str, *unread: str) -> HParams:

@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from t2t_repro.decoding import beam_search
 from t2t_repro.decoding.beam_search import CHUNK, Beams, Rules
-from t2t_repro.decoding.search import Facts, SearchProgram, Sentences, SteeredModel
+from t2t_repro.decoding.search import SearchProgram, SentenceInputs, Sentences, SteeredModel
 from t2t_repro.models.copies import DEFAULT_DEVICE
 
 
@@ -35,7 +35,7 @@ def search(
     limits: tf.Tensor,
     alpha: tf.Tensor,
     rules: Rules,
-    facts: Facts | None = None,
+    facts: SentenceInputs | None = None,
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """Returns the beams of a batch.
 

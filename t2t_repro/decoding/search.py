@@ -31,7 +31,7 @@ from t2t_repro.text.encoders import EOS_ID
 
 Tensor = Any
 State = Any
-Facts = Mapping[str, Tensor]
+SentenceInputs = Mapping[str, Tensor]
 Stepped = tuple[Tensor, State]  # of each token its log-probability or logit, and the next state
 
 FILL = {"words": -1, "least": 0, "prefixes": 0, "draws": 0}  # what each is padded with
@@ -135,7 +135,7 @@ class SteeredModel:
     sampling: Sampling | None = None
 
     def start(
-        self, inputs: Tensor, facts: Facts, limits: Tensor, batch: Tensor, beams: int
+        self, inputs: Tensor, facts: SentenceInputs, limits: Tensor, batch: Tensor, beams: int
     ) -> tuple[Mapping[str, Any], Any]:
         """Returns what stays constant, with rows of B, and the state at the start.
 

@@ -42,7 +42,7 @@ class MutableHParams:
         for values in (self._own, self._added, self._foreign):
             if name in values:
                 return values[name]
-        if name in t2t_compat.FOREIGN and t2t_compat.FOREIGN[name][0]:
+        if name in t2t_compat.T2T_ONLY and t2t_compat.T2T_ONLY[name][0]:
             value = t2t_compat.default(name)
             return self._foreign.setdefault(name, {}) if value == {} else value
         raise _NoHparam(f"Unknown hparam. Received: {name!r}.{suggest(name, self._own)}")
@@ -52,7 +52,7 @@ class MutableHParams:
 
     def add_hparam(self, name: str, value: Any) -> None:
         """Assigns, or adds an hparam of the user's own."""
-        if name not in self._own and name not in t2t_compat.FOREIGN:
+        if name not in self._own and name not in t2t_compat.T2T_ONLY:
             self._added[name] = value
         setattr(self, name, value)
 
@@ -110,7 +110,7 @@ class MutableHParams:
         for name, value in self._foreign.items():
             t2t_compat.check(name, value, self._own)
         own = self._own.items()
-        result = HParams(**{n: t2t_compat.in_our_words(FIELDS[n], v) for n, v in own})
+        result = HParams(**{n: t2t_compat.from_t2t_value(FIELDS[n], v) for n, v in own})
         for name, value in self._added.items():
             warn(f"hparams set {where}: nothing in t2t_repro reads hparam {name}={value!r}.")
         return result

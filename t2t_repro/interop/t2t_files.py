@@ -46,7 +46,7 @@ def read_hparams(path: pathlib.Path, ignored: Collection[str] = ()) -> dict[str,
             f"Expected {path} to be tensor2tensor's JSON of hparams. Received: {error}."
         ) from error
     own = {
-        name: t2t_compat.in_our_words(FIELDS[name], v)
+        name: t2t_compat.from_t2t_value(FIELDS[name], v)
         for name, v in values.items()
         if name in FIELDS
     }
@@ -149,7 +149,7 @@ def write_hparams(hparams: HParams) -> str:
         )
     values = {
         name: t2t_compat.default(name)
-        for name, (accepted, _) in t2t_compat.FOREIGN.items()
+        for name, (accepted, _) in t2t_compat.T2T_ONLY.items()
         if accepted and name not in t2t_compat.BEFORE_1_15
     }
     ours = {k: v for k, v in dataclasses.asdict(hparams).items() if k not in _NOT_IN_T2T}

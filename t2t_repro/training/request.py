@@ -58,7 +58,7 @@ class Plan:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Foresight:
+class PlanFlags:
     """What to do with the plan of a run (plan.py)."""
 
     plan: bool = flag(False, "Print what the run will take, time, memory and disk, and stop.")
@@ -83,7 +83,7 @@ class TrainRequest:
         command: the command line, kept in the run directory.
         named: the settings that it names, which a run that goes on may then have otherwise.
         job: the data to be made first; None: they are there.
-        foresight: what to do with a forecast; None: there is none.
+        plan_flags: what to do with the plan; None: none is made.
         finish: whether to average and to choose a search at the end, as t2t-avg-all --tune.
         make_samples: makes, of the model and the split, what writes samples for TensorBoard, in
             schedules that evaluate; None: there are none.
@@ -111,7 +111,7 @@ class TrainRequest:
     command: Sequence[str] = ()
     named: frozenset[str] = frozenset()
     job: Job | None = None
-    foresight: Foresight | None = None
+    plan_flags: PlanFlags | None = None
     finish: bool = False
     make_samples: "Callable[[keras.Model, str], Samples] | None" = None
     make_bleu: "Callable[[keras.Model, str], Any] | None" = None
