@@ -43,9 +43,10 @@ _READ_BY = {
         "num_encoder_layers num_decoder_layers filter_size unidirectional_encoder pos norm_type "
         "norm_epsilon layer_preprocess_sequence layer_postprocess_sequence activation_dtype freeze "
         "use_target_space_embedding relu_dropout relu_dropout_broadcast_dims inputs_word_dropout "
-        "targets_word_dropout self_attention_type max_relative_position add_relative_to_values "
-        "heads_share_relative_embedding layer_prepostprocess_dropout attention_key_channels "
-        "layer_prepostprocess_dropout_broadcast_dims attention_value_channels attention_score "
+        "target_space_id targets_word_dropout self_attention_type max_relative_position "
+        "add_relative_to_values heads_share_relative_embedding layer_prepostprocess_dropout "
+        "attention_key_channels attention_value_channels attention_score "
+        "layer_prepostprocess_dropout_broadcast_dims "
         "attention_block_length attention_chunk_size attention_variables_3d attention_dropout "
         "attention_dropout_broadcast_dims encoder_layerdrop decoder_layerdrop "
         "r_drop_alpha".split(),
@@ -132,6 +133,8 @@ _RELATIVE_V2 = _only("self_attention_type", "dot_product_relative_v2")  # which 
 _RESTRICTED = _only("self_attention_type", *LOCAL)
 _BUCKETS = _only("use_fixed_batch_size", False)
 _SEPARATE = _only("shared_embedding_and_softmax_weights", False)
+_SPACE = _only("use_target_space_embedding", True)
+_SPACES = fields.one_of(None, *range(32))  # rows of T2T's table
 _LAYERS = AppliesIf(
     lambda hp: not (hp.num_encoder_layers and hp.num_decoder_layers),
     "num_encoder_layers and num_decoder_layers are set for both sides.",
@@ -224,6 +227,8 @@ class HParams:
     add_relative_to_values: Annotated[bool, _RELATIVE_V2] = False
     unidirectional_encoder: bool = False  # the encoder too looks only back
     use_target_space_embedding: bool = True  # add an embedding of the target's kind to the inputs
+    # that kind, a row of the table; None: the problem's
+    target_space_id: Annotated[int | None, _SPACES, _SPACE] = None
     shared_embedding: Annotated[bool, _SEPARATE] = False  # one table for inputs and targets
     shared_embedding_and_softmax_weights: bool = False  # one table for them and the softmax
     # into how many variables T2T's files split a table

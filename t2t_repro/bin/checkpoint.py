@@ -6,7 +6,7 @@
 T2T_RUN is a folder with a `checkpoint` file (its newest is taken), or a prefix such as
 T2T_RUN/model.ckpt-250000. The hparams come from hparams.json beside it, the problem from flags.txt;
 where they are missing, --hparams_set, --hparams and --problem say it. Weights, optimizer state and
-step are carried over. Import further checkpoints into the same --output_dir to average them.
+step are carried over. --all_checkpoints imports all of the run, as to average them.
 
   t2t-checkpoint export --output_dir=t2t_runs/mine --t2t_dir=for_t2t
 
@@ -28,7 +28,16 @@ from t2t_repro.fields import flag
 from t2t_repro.runs import trained_run
 
 _NEEDED = {"import": ("checkpoint", "output_dir"), "export": ("output_dir", "t2t_dir")}
-_OF_IMPORT = ("optimizer_state", "ignore_hparams", "problem", "hparams_set", "hparams", "data_dir")
+_OF_IMPORT = (
+    "optimizer_state",
+    "ignore_hparams",
+    "target_space_id",
+    "all_checkpoints",
+    "problem",
+    "hparams_set",
+    "hparams",
+    "data_dir",
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -48,6 +57,12 @@ class CheckpointFlags:
     )
     ignore_hparams: str = flag(
         "", "import: fields of hparams.json to leave out, separated by commas."
+    )
+    target_space_id: int | None = flag(
+        None, "import: the kind of target that was trained; default: the problem's.", least=0
+    )
+    all_checkpoints: bool = flag(
+        False, "import: all checkpoints of the run, except those that --output_dir has."
     )
     t2t_dir: str | None = flag(None, "export: the folder to write.")
 

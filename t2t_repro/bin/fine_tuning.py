@@ -8,18 +8,61 @@ parent has left is not taken up again.
 """
 
 import dataclasses
+import hashlib
 import os
 import pathlib
 from collections.abc import Callable
+from typing import Any
 
+from t2t_repro import process
+from t2t_repro.bin import datagen
 from t2t_repro.config import HParams
 from t2t_repro.fields import parse_overrides
-from t2t_repro.run_directory import RunDirectory
+from t2t_repro.files import locked
+from t2t_repro.run_directory import RunDirectory, of_tensor2tensor
 from t2t_repro.training import trainable
 
 _LEAST, _SHARE = 1000, 5  # steps: at least so many, of the parent's one in five
 _RATE = 1e-4  # where the parent does not say its own
 _FELL = 0.25  # a last rate of less than this share of that half-way is the end of a fall to 0
+
+
+def imported(source: str, output_dir: str, data_dir: str, usr_dir: str | None) -> str:
+    """Returns the run to begin with: `source`, or where it is tensor2tensor's what becomes of it.
+
+    Its weights become a run inside the new one's directory, once.
+
+    Args:
+        source: a run or checkpoint, ours or tensor2tensor's.
+        output_dir: the new run's directory.
+        data_dir: a folder that may have its vocabulary, besides those that it names.
+        usr_dir: the user's package.
+
+    Raises:
+        UserError: as `t2t_runs.import_checkpoint`.
+    """
+    if not of_tensor2tensor(pathlib.Path(source).expanduser()):
+        return source
+    where = os.path.realpath(os.path.expanduser(source))
+    digest = hashlib.sha256(os.fsencode(where)).hexdigest()[:8]
+    run = RunDirectory(pathlib.Path(output_dir, f"warm_start_{digest}"))
+    run.path.mkdir(parents=True, exist_ok=True)
+    with locked(run.path, print):
+        if not any(run.checkpoints_dir.glob("ckpt-*")):  # here TensorFlow is not to begin yet
+            process.call(_import, where, run.path, data_dir, usr_dir)
+            print(f"Imported the weights of {source} as {run.path}.")
+    return os.fspath(run.path)
+
+
+def _import(source: str, output_dir: pathlib.Path, data_dir: str, usr_dir: str | None) -> None:
+    if usr_dir:
+        datagen.load_usr_dir(usr_dir)
+    from t2t_repro.interop import t2t_runs
+
+    what: dict[str, Any] = {"optimizer_state": False, "data_dir": data_dir, "t2t_usr_dir": usr_dir}
+    t2t_runs.import_checkpoint(
+        t2t_runs.ImportRequest(checkpoint=source, output_dir=output_dir, **what)
+    )
 
 
 def proposed(

@@ -111,7 +111,7 @@ class TrainFlags:
         None, "On how many GPUs to train, a batch on each; default: all, or one CPU.", least=1
     )
     xla_compile: bool = flag(False, "Let XLA compile TensorFlow's steps on a GPU.")
-    warm_start_from: str | None = flag(None, "The run or checkpoint to begin with.")
+    warm_start_from: str | None = flag(None, "The run or checkpoint to begin with, also of T2T.")
     warm_start_partial: bool = flag(
         False, "Take what fits, also from another depth, problem or vocabulary, and report it."
     )
@@ -189,12 +189,15 @@ def request_of(args: flags.FlagValues) -> TrainRequest:
     if args.warm_start_from == "":  # it would begin with random weights
         raise UserError("Expected --warm_start_from to name a run. Received: nothing.")
     values, before = fill(args)
+    usr_dir = args.t2t_usr_dir and os.path.abspath(os.path.expanduser(args.t2t_usr_dir))
+    if (source := values["warm_start_from"]) and values["schedule"] != "evaluate":
+        where = (values["output_dir"], os.path.expanduser(values["data_dir"]))
+        values["warm_start_from"] = fine_tuning.imported(source, *where, usr_dir)
     hparams_set, hparams = hparams_of(values, before)
     problem = registry.get_problem(values["problem"])
     schedule, finds = values["schedule"], values["find_batch_size"]
     trains, evaluates = schedule != "evaluate" and not finds, schedule != "train" and not finds
     split = "test" if evaluates and values["eval_use_test_set"] else "dev"
-    usr_dir = args.t2t_usr_dir and os.path.abspath(os.path.expanduser(args.t2t_usr_dir))
     config = RunConfig(
         hparams_set=hparams_set,
         hparams=hparams,

@@ -127,6 +127,17 @@ def find(path: str | os.PathLike) -> pathlib.Path:
     raise UserError(f"Expected a TensorFlow 1 checkpoint. Received: {path}, which has no .index.")
 
 
+def beside(path: str | os.PathLike) -> list[pathlib.Path]:
+    """Returns the prefixes of all checkpoints of the run of which `path` names one.
+
+    Raises:
+        UserError: as `find`.
+    """
+    one = find(path)
+    stem = one.name.rpartition("-")[0]
+    return [file.with_suffix("") for file in one.parent.glob(f"{stem}-*.index")]
+
+
 def write(folder: pathlib.Path, step: int, arrays: dict[str, np.ndarray]) -> pathlib.Path:
     """Writes `folder`/model.ckpt-STEP and the `checkpoint` file; returns the prefix."""
     prefix = folder / f"model.ckpt-{step}"

@@ -20,6 +20,7 @@ _NOT_IN_T2T = frozenset(
         *("attention_score", "attention_block_length", "attention_chunk_size", "freeze"),
         *("inputs_word_dropout", "targets_word_dropout", "r_drop_alpha"),
         *("encoder_layerdrop", "decoder_layerdrop", "ema_decay", "subword_dropout"),
+        "target_space_id",
         *("subword_dropout_final_steps", "bidirectional_steps", "effective_batch_size"),
     }
 )

@@ -1,5 +1,6 @@
 """A run of tensor2tensor's as one of ours, and the way back."""
 
+import contextlib
 import dataclasses
 import os
 import pathlib
@@ -10,7 +11,7 @@ import keras
 import numpy as np
 
 from t2t_repro import __version__, registry
-from t2t_repro.config import BYTENET, TRANSFORMER
+from t2t_repro.config import BYTENET, TRANSFORMER, HParams
 from t2t_repro.errors import UserError, unknown
 from t2t_repro.files import write_text_atomic, writing
 from t2t_repro.interop import (
@@ -20,7 +21,7 @@ from t2t_repro.interop import (
     t2t_shapes,
     tensor2tensor,
 )
-from t2t_repro.models.build import model_for
+from t2t_repro.models.build import model_for, target_space
 from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.runs import TrainedRun
 from t2t_repro.training import checkpoints, optimizers, trainable
@@ -46,6 +47,8 @@ class ImportRequest:
         data_dir: the folder of the vocabulary; None: beside the checkpoint, or where T2T had it.
         optimizer_state: carry the optimizer's state over, where there is any.
         ignore_hparams: fields of hparams.json to leave out, with commas between.
+        target_space_id: the kind of target that was trained; None: the problem's.
+        all_checkpoints: import all of the run, but those that `output_dir` has.
         t2t_usr_dir: the package that the problem came from, for who loads the run to name.
     """
 
@@ -57,6 +60,8 @@ class ImportRequest:
     data_dir: str | None = None
     optimizer_state: bool = True
     ignore_hparams: str = ""
+    target_space_id: int | None = None
+    all_checkpoints: bool = False
     t2t_usr_dir: str | None = None
 
 
@@ -66,7 +71,7 @@ def import_checkpoint(
     command: Sequence[str] = ("t2t-checkpoint", "import"),
     say: Callable[[str], None] = print,
 ) -> pathlib.Path:
-    """Writes a run directory, or another checkpoint of one, from a tensor2tensor checkpoint.
+    """Writes a run directory, or further checkpoints of one, from tensor2tensor's.
 
     Args:
         request: which, and where to.
@@ -74,12 +79,15 @@ def import_checkpoint(
         say: gets a line for each thing that was worked out.
 
     Returns:
-        The checkpoint that was written.
+        The newest checkpoint that was written.
 
     Raises:
-        UserError: if something is missing or does not fit; nothing was written then.
+        UserError: if something is missing or does not fit; nothing was written then, except newer
+            checkpoints than the one that is named.
     """
-    source = t2t_checkpoint.Checkpoint(request.checkpoint)
+    every = t2t_checkpoint.beside if request.all_checkpoints else lambda path: [path]
+    sources = map(t2t_checkpoint.Checkpoint, every(request.checkpoint))
+    source, *older = sorted(sources, key=t2t_checkpoint.Checkpoint.step, reverse=True)
     shapes, folder = source.variable_shapes(), source.prefix.parent
     t2t_shapes.check_names(shapes, source.prefix)
     said = t2t_files.read_flags(folder / "flags.txt")
@@ -94,44 +102,49 @@ def import_checkpoint(
     encoders = problem.feature_encoders(where)
     sizes = {name: encoders[name].vocab_size for name in ("inputs", "targets")}
     t2t_shapes.check_vocabularies(shapes, resolved, sizes, where or problem.name)
-    _check_target_space(source, problem)
-    # An average has the slots of its members at best, and then begins at step 0.
-    with_optimizer = request.optimizer_state and bool(source.slots()) and source.step() > 0
+    _check_target_space(source, problem, resolved)
     config = RunConfig(
         hparams_set=set_name or _T2T_SETS.get(resolved.model, _T2T_LSTM),
         hparams=resolved,
         problem=problem_name,
-        data_dir=os.path.abspath(where),
+        data_dir=os.path.abspath(os.path.expanduser(request.data_dir or where)),
         version=__version__,
         t2t_usr_dir=usr_dir and os.path.abspath(usr_dir),
     )
     run = RunDirectory(request.output_dir)
-    path = run.checkpoints_dir / f"ckpt-{source.step()}"
-    if path.exists():
+    where_to = {each: run.checkpoints_dir / f"ckpt-{each.step()}" for each in (source, *older)}
+    new = [each for each, path in where_to.items() if not path.exists()]
+    if not new:
         raise UserError(
-            f"Expected no checkpoint of step {source.step()} in {run.path}. Received: {path}. "
-            "Delete it, or give another --output_dir."
+            f"Expected no checkpoint of step {source.step()} in {run.path}. Received: "
+            f"{where_to[source]}. Delete it, or give another --output_dir."
         )
-    if with_optimizer:
-        t2t_optimizer.check(resolved, t2t_optimizer.WITHOUT)
+    # An average has the slots of its members at best, and then begins at step 0.
+    stateful = [each for each in new if request.optimizer_state and each.slots() and each.step()]
     keras.utils.set_random_seed(0)
     model = model_for(problem, resolved, where)
-    tensor2tensor.load_variables(model, source.variables())
-    if with_optimizer:
+    if stateful:
+        t2t_optimizer.check(resolved, t2t_optimizer.WITHOUT)
         model.compile(optimizer=optimizers.from_hparams(resolved))
-        t2t_optimizer.load(model, source)
-    with run.locked():
-        run.begin(
-            config, command, [os.path.join(where, name) for name in problem.vocab_files(where)]
-        )
-        saved = checkpoints.State(step=source.step())
-        written = checkpoints.save(run.checkpoints_dir, model, saved)
-    state = "optimizer state and all" if with_optimizer else "without optimizer state"
-    say(
-        f"Imported {source.prefix} (step {source.step()}, {len(shapes)} variables, {state}) "
-        f"as {written}."
-    )
-    return written
+    with contextlib.ExitStack() as stack:
+        for each in new:
+            tensor2tensor.load_variables(model, each.variables())
+            if each in stateful:
+                t2t_optimizer.load(model, each)
+            if each is new[0]:
+                stack.enter_context(run.locked())
+                files = [os.path.join(where, name) for name in problem.vocab_files(where)]
+                run.begin(config, command, files)
+            arrays = checkpoints.snapshot(model)
+            if each not in stateful:
+                arrays.pop(checkpoints.TRAINING, None)
+            checkpoints.write(run.checkpoints_dir, arrays, checkpoints.State(step=each.step()))
+            state = "optimizer state and all" if each in stateful else "without optimizer state"
+            say(
+                f"Imported {each.prefix} (step {each.step()}, {len(shapes)} variables, {state}) "
+                f"as {where_to[each]}."
+            )
+    return where_to[new[0]]
 
 
 def _hparams(
@@ -157,6 +170,8 @@ def _hparams(
     else:
         given = t2t_files.read_overrides(said.get("hparams", ""))
     given |= t2t_files.read_overrides(request.hparams)
+    if request.target_space_id is not None:
+        given["target_space_id"] = request.target_space_id
     return values | given, name, set(given)
 
 
@@ -177,9 +192,8 @@ def _vocabulary_folder(
     problem, data_dir: str | None, folder: pathlib.Path, said: dict[str, str]
 ) -> str:
     """Returns the folder that has the problem's vocabulary files."""
-    if data_dir:
-        return os.path.expanduser(data_dir)  # the encoders' own error says what is missing
-    places = [str(folder), os.path.expanduser(said.get("data_dir") or str(folder))]
+    known = (data_dir, str(folder), said.get("data_dir"))
+    places = [os.path.expanduser(place) for place in known if place]
     for place in places:
         if all(os.path.isfile(os.path.join(place, name)) for name in problem.vocab_files(place)):
             return place
@@ -189,7 +203,7 @@ def _vocabulary_folder(
     )
 
 
-def _check_target_space(source: t2t_checkpoint.Checkpoint, problem) -> None:
+def _check_target_space(source: t2t_checkpoint.Checkpoint, problem, hparams: HParams) -> None:
     """Refuses a problem of another kind of target than the checkpoint was trained for.
 
     Adam's second moment tells: of the table of kinds it is 0 but in the row that was trained. T2T
@@ -199,13 +213,12 @@ def _check_target_space(source: t2t_checkpoint.Checkpoint, problem) -> None:
     if len(slots) < 2:
         return
     trained = np.flatnonzero(source.array(slots[1]).any(axis=-1))
-    if len(trained) and problem.target_space_id not in trained:
+    if len(trained) and target_space(problem, hparams) not in trained:
         rows = " or ".join(map(str, trained))
         raise UserError(
-            f"Expected a problem with target_space_id={rows}, for which {source.prefix} was "
-            f"trained. Received: {problem.name}, with {int(problem.target_space_id)}. Register a "
-            "class derived from it, with that target_space_id, by --t2t_usr_dir, and give "
-            "--problem."
+            f"Expected the kind of target for which {source.prefix} was trained. Received: "
+            f"{problem.name}, with {target_space(problem, hparams)}. If it is the right problem, "
+            f"give --target_space_id={rows}."
         )
 
 

@@ -31,8 +31,9 @@ _TABLES = ("shared", "input_emb", "target_emb", "softmax")
 _COMPUTES = (
     *("num_heads", "layer_preprocess_sequence", "layer_postprocess_sequence", "norm_type"),
     *("norm_epsilon", "pos", "self_attention_type", "attention_block_length", "attention_score"),
-    *("unidirectional_encoder", "use_target_space_embedding", "multiply_embedding_mode"),
-    *("attention_mechanism", "output_attention", "attention_variables_3d"),
+    *("unidirectional_encoder", "use_target_space_embedding", "target_space_id"),
+    *("multiply_embedding_mode", "attention_mechanism", "output_attention"),
+    "attention_variables_3d",
 )
 _PARTIAL = "--warm_start_partial takes what fits"
 

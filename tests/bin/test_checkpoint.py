@@ -13,6 +13,7 @@ from t2t_repro.errors import UserError
 from t2t_repro.interop import t2t_checkpoint, t2t_runs, tensor2tensor
 from t2t_repro.interop.t2t_checkpoint import Checkpoint
 from t2t_repro.interop.t2t_runs import export_checkpoint as export_it
+from t2t_repro.models import build
 from t2t_repro.run_directory import RunDirectory
 from t2t_repro.runs import trained_run
 from t2t_repro.training import checkpoints
@@ -52,15 +53,28 @@ def test_a_folder_becomes_a_run(t2t_run, golden_case, tmp_path):
     assert (checkpoints.latest(run.checkpoints_dir) / checkpoints.TRAINING).exists()
 
 
-def test_further_checkpoints_join_the_run(t2t_run, tmp_path):
-    t2t = t2t_run("base_v1")
-    for step in (7, 9):
+def test_all_checkpoints_of_a_run_join_those_that_are_there(t2t_run, tmp_path):
+    t2t, run = t2t_run("base_v1"), tmp_path / "run"
+    name = "transformer/body/decoder/layer_1/ffn/conv2/bias"
+    for step in (7, 0, 11, 9):
+        t2t.variables[name] = np.full(24, step, "float32")
         t2t.write(step)
-        import_it(t2t.folder, tmp_path / "run", say=lambda line: None)
-    found = checkpoints.list_checkpoints(tmp_path / "run")
-    assert [path.name for path in found] == ["ckpt-7", "ckpt-9"]
-    with pytest.raises(UserError, match="7"):
-        import_it(t2t.folder / "model.ckpt-7", tmp_path / "run")
+    import_it(t2t.folder, run)
+    assert [path.name for path in checkpoints.list_checkpoints(run)] == ["ckpt-9"]
+    call(
+        checkpoint,
+        *("import", f"--checkpoint={t2t.folder}", f"--output_dir={run}", "--all_checkpoints"),
+    )
+    found = checkpoints.list_checkpoints(run)
+    assert [path.name for path in found] == ["ckpt-0", "ckpt-7", "ckpt-9", "ckpt-11"]
+    model = trained_run(run).new_model()
+    for path in found:
+        step = checkpoints.read_state(path).step
+        checkpoints.load_weights(model, path)
+        assert tensor2tensor.export_variables(model)[name].tolist() == [step] * 24
+        assert (path / checkpoints.TRAINING).exists() == (step > 0)
+    with pytest.raises(UserError, match="11"):
+        import_it(t2t.folder, run, all_checkpoints=True)
 
 
 @pytest.mark.parametrize(
@@ -92,10 +106,12 @@ def test_hparams_json_wins_over_the_set_and_flags_over_both(t2t_run, tmp_path):
         hparams_set="transformer_big",
         hparams="relu_dropout=0.5",
         ignore_hparams="moe_k",
+        target_space_id=8,
     )
     config = RunDirectory(tmp_path / "run").config
     assert config.hparams_set == "transformer_big"
     assert (config.hparams.attention_dropout, config.hparams.relu_dropout) == (0.25, 0.5)
+    assert trained_run(tmp_path / "run").new_model().target_space_id == 8
 
 
 def test_what_cannot_be_worked_out_is_asked_for(t2t_run, tmp_path):
@@ -149,11 +165,13 @@ def test_the_kind_of_target_that_was_trained_is_the_problems(tmp_path, row):
     t2t_checkpoint.write(tmp_path, 3, {name: kernel, **slots})
     source = t2t_checkpoint.Checkpoint(tmp_path)
     problem = registry.get_problem("translate_ende_wmt32k")
-    if row == problem.target_space_id:
-        t2t_runs._check_target_space(source, problem)
-    else:
-        with pytest.raises(UserError, match="target_space_id"):
-            t2t_runs._check_target_space(source, problem)
+    for given in (None, 0, 8):
+        hparams = registry.get_hparams("transformer_base_v1", f"target_space_id={given}")
+        if row == (given or problem.target_space_id) == build.target_space(problem, hparams):
+            t2t_runs._check_target_space(source, problem, hparams)
+        else:
+            with pytest.raises(UserError, match=f"target_space_id={row}"):
+                t2t_runs._check_target_space(source, problem, hparams)
 
 
 @pytest.mark.parametrize("name", ["relative", "multistep"])

@@ -1,9 +1,12 @@
 import numpy as np
 import pytest
 
+from t2t_repro import process
 from t2t_repro.bin import fine_tuning, trainer
 from t2t_repro.errors import UserError
+from t2t_repro.interop import tensor2tensor
 from t2t_repro.run_directory import RunDirectory
+from t2t_repro.runs import trained_run
 from t2t_repro.training import learning_rate
 from tests import untrained
 from tests.programs import call
@@ -116,3 +119,20 @@ def test_the_trainer_takes_it_where_no_set_is_named(parent, asked, tmp_path, cap
     assert (hparams.learning_rate_warmup_steps, hparams.learning_rate_decay_steps) == (7, 63)
     assert hparams.freeze == "embeddings,encoder" and not request.warm_start_partial
     assert str(parent.path) in capsys.readouterr().out
+
+
+def test_of_tensor2tensors_checkpoint_a_run_is_made_once(t2t_run, tmp_path, monkeypatch):
+    calls = []
+    monkeypatch.setattr(process, "call", lambda f, *args: calls.append(args) or f(*args))
+    t2t = t2t_run("base_v1")
+    (tmp_path / "data").mkdir()  # without the vocabulary, which lies beside the checkpoint
+    where = str(tmp_path / "new"), str(tmp_path / "data"), None
+    first, again = (fine_tuning.imported(str(t2t.write(step)), *where) for step in (7, 9))
+    assert len(calls) == 1 and first == again and first.startswith(f"{tmp_path}/new/")
+    run = trained_run(first)
+    model = run.model()
+    for name, value in tensor2tensor.export_variables(model).items():
+        np.testing.assert_array_equal(value, t2t.variables[name])
+    assert run.config.data_dir == where[1] and run.newest_step() == 7
+    assert fine_tuning.imported(f"{t2t.folder}/model.ckpt-7", *where) != first
+    assert fine_tuning.imported(first, *where) == first
