@@ -1,8 +1,8 @@
 """Multi-head attention (paper, section 3.2), with the caches that step-by-step decoding needs.
 
 As T2T's layers/common_attention.py, multihead_attention: no biases, queries scaled by H^-0.5. T2T's
-separate query, key and value kernels are one fused kernel here. Masks say who looks at whom, scores
-how well two match; every attention returns (outputs, weights).
+separate query, key and value kernels are one fused kernel here. Masks tell which positions may look
+at which, scores how well they match. Every attention returns (outputs, weights).
 """
 
 from collections.abc import Sequence
@@ -28,14 +28,15 @@ from t2t_repro.layers.layer import (
 
 
 class Mask(NamedTuple):
-    """Said in the size of a sequence, so that nobody need hold it for all pairs at once.
+    """Which queries may look at which keys, in the size of a sequence: no mask of all pairs is
+    held.
 
     Attributes:
         queries: int32 (B, T), the segment of each query of a packed batch, which sees the keys of
             its own; None: queries see every segment but 0.
         keys: int32 (B, S), the segment of each key, 0 at padding; None: there is no padding.
-        pairs: bool (B, 1 or N, T, S), True where the query may look at the key, as far as the
-            others let it; None: everywhere. It alone is held for all pairs.
+        pairs: bool (B, 1 or N, T, S), True where the query may look at the key, if the others allow
+            it too; None: everywhere. Only this is held for all pairs.
 
     As T2T's common_attention.attention_bias_ignore_padding and attention_bias_same_segment.
     """
@@ -46,7 +47,8 @@ class Mask(NamedTuple):
 
     @property
     def causal(self) -> bool:
-        """Whether nobody looks ahead. No field: Keras takes no tensors and others together."""
+        """Whether it is causal. A property: Keras does not take tensors and other values
+        together."""
         return False
 
     def whole(self, length, source):
@@ -76,7 +78,7 @@ class Mask(NamedTuple):
 
 
 def _taken(pairs, positions, axis: int):
-    """Some positions of an axis; one of size 1 is the same for all."""
+    """Returns some positions of an axis; one of size 1 is the same for all."""
     return pairs if pairs.shape[axis] == 1 else ops.take(pairs, positions, axis=axis)
 
 
@@ -88,7 +90,7 @@ class CausalMask(Mask):
 
     @property
     def causal(self) -> bool:
-        """Nobody looks ahead."""
+        """It is causal."""
         return True
 
 
@@ -102,13 +104,13 @@ def of_padding(real) -> Mask:
 
 
 def joined(attention_mask: Any = None, padding: Any = None, causal: bool = False) -> Mask:
-    """Returns one mask of all that a layer may be given.
+    """Returns one mask that joins all masks of a layer.
 
     Args:
         attention_mask: bool (B, T, S) or (B, N, T, S), True where the query may look at the key; an
-            axis of size 1 is the same for all; or None; or a Mask, which alone counts then.
+            axis of size 1 is the same for all; or None; or a Mask, which replaces all others.
         padding: bool (B, S), True at tokens, or None.
-        causal: whether nobody looks ahead.
+        causal: whether attention is causal.
 
     Raises:
         UserError: if attention_mask is one of padding.
@@ -144,8 +146,8 @@ def _of_pairs(seen):
 class AttentionScore(Layer):
     """How well a query matches a key: the logits of attention, before softmax.
 
-    Alone it is the dot product. Every head has its own matrices (H, H) and vectors (H). What a
-    score makes of the keys alone is made once, and is what caches of step-by-step decoding hold.
+    This base class is the dot product. Every head has its own matrices (H, H) and vectors (H).
+    `keys` is computed once; the caches of step-by-step decoding hold what it returns.
 
     Args:
         kernel_initializer: of each head's matrices.
@@ -157,18 +159,18 @@ class AttentionScore(Layer):
         self.kernel_initializer = initializers.get(kernel_initializer)
 
     def through(self, x, kernel):
-        """(B, N, T, H) times each head's matrix of `kernel` (H, N * H): (B, N, T, H)."""
+        """Returns x (B, N, T, H) times each head's matrix of `kernel` (H, N * H): (B, N, T, H)."""
         _, heads, _, size = x.shape
         # (H, N * H) -> (H, N, H)
         kernel = ops.reshape(ops.cast(kernel, x.dtype), (size, heads, size))
         return ops.einsum("bnth,hnk->bntk", x, kernel)
 
     def queries(self, queries):
-        """Returns what the score makes of the queries alone: (B, N, T, H)."""
+        """Returns the queries as `call` takes them: (B, N, T, H)."""
         return queries
 
     def keys(self, keys):
-        """Returns what the score makes of the keys alone: (B, N, S, H)."""
+        """Returns the keys as `call` takes them: (B, N, S, H)."""
         return keys
 
     def score_weights(self) -> list:
@@ -186,7 +188,7 @@ class AttentionScore(Layer):
     def gradients(self, queries, keys, variables: list, upstream):
         """Returns the gradients of `pairs`: of queries, of keys and of each variable.
 
-        For attention in blocks, which makes the logits again when it needs them.
+        For attention in blocks, which computes the logits again when it needs them.
 
         Args:
             queries, keys, variables: what `pairs` received.
@@ -197,7 +199,7 @@ class AttentionScore(Layer):
 
 
 class DotProduct(AttentionScore):
-    """q k: T2T's, where its variables are attention_variables_3d."""
+    """q k: T2T's score with attention_variables_3d."""
 
 
 class ScaledDotProduct(DotProduct):
@@ -261,7 +263,7 @@ SCORES: dict[str, type[AttentionScore]] = {
 
 
 def get_score(score: Any, kernel_initializer="glorot_uniform", dtype=None) -> AttentionScore:
-    """Returns a score as a layer: of its name in SCORES, or one as it is.
+    """Returns the score of a name in SCORES; a score itself is returned unchanged.
 
     Args:
         score: a name, or a score.
@@ -281,21 +283,21 @@ NO_WEIGHTS = (0,)  # the shape of what attention returns that never has the weig
 class Attention(Layer):
     """What self- and cross-attention share: heads, softmax, output projection.
 
-    In chunks it computes the same in little memory, and has no weights to drop or to return.
+    In chunks it computes the same in less memory; weights are then neither dropped nor returned.
 
     Args:
         num_heads: N.
         key_channels: width of all heads' queries and keys together; None: D.
         value_channels: width of all heads' values together; None: D.
         dropout: rate on the weights.
-        dropout_broadcast_dims: axes of (B, N, T, S) along which one draw serves all.
+        dropout_broadcast_dims: axes of (B, N, T, S) that share one draw.
         kernel_initializer: of each of T2T's kernels.
         score: what makes the logits: an AttentionScore or its name. T2T's attention_variables_3d
             come with "dot_product", unscaled.
         chunk_size: how many keys go together (hparam attention_chunk_size); 0: all.
 
     Raises:
-        UserError: if weights are to be dropped, or positions to be relative, where there are none.
+        UserError: if dropout or relative positions are asked for and there are no weights.
     """
 
     def __init__(
@@ -331,7 +333,7 @@ class Attention(Layer):
 
     @property
     def has_weights(self) -> bool:
-        """Whether there are weights of all pairs, which are returned."""
+        """Whether the weights of all pairs are computed, and returned."""
         return not self.chunk_size
 
     def compute_output_spec(self, x, *args, **kwargs):
@@ -344,10 +346,10 @@ class Attention(Layer):
         )
 
     def set_widths(self, depth: int) -> None:
-        """Sets the widths that `key_channels` and `value_channels` leave to D.
+        """Sets the widths of keys and values; by default they are D.
 
         Raises:
-            UserError: if the heads cannot share one evenly.
+            UserError: if one is no multiple of num_heads.
         """
         self.key_width = self.key_channels or depth
         self.value_width = self.value_channels or depth
@@ -370,7 +372,7 @@ class Attention(Layer):
         build_all((self.drop,), (None, self.num_heads, None, None))
 
     def project(self, x, kernel, training=False):
-        """(B, T, D) x (D, C) -> (B, T, C)."""
+        """Returns x (B, T, D) times kernel (D, C): (B, T, C)."""
         multiply = kernels.product if training else kernels.flat_product
         return multiply(x, ops.cast(kernel, x.dtype))
 
@@ -380,7 +382,7 @@ class Attention(Layer):
         return [self.split_heads(part) for part in parts]
 
     def split_heads(self, x):
-        """(B, T, N * H) -> (B, N, T, H)."""
+        """Maps (B, T, N * H) to (B, N, T, H)."""
         length, channels = ops.shape(x)[1], x.shape[-1]
         x = ops.reshape(x, (-1, length, self.num_heads, channels // self.num_heads))
         return ops.transpose(x, (0, 2, 1, 3))
@@ -392,7 +394,7 @@ class Attention(Layer):
         return ops.softmax(ops.where(mask, ops.cast(logits, "float32"), MASKED), axis=-1)
 
     def join_heads(self, x, training=False):
-        """(B, N, T, H) -> (B, T, D), through the output kernel."""
+        """Maps (B, N, T, H) to (B, T, D), through the output kernel."""
         x = ops.transpose(x, (0, 2, 1, 3))
         x = ops.reshape(x, (-1, ops.shape(x)[1], self.value_width))
         return self.project(x, self.output_transform, training)
@@ -449,7 +451,7 @@ class SelfAttention(Attention):
         key_channels: width of all heads' queries and keys together; None: D.
         value_channels: width of all heads' values together; None: D.
         dropout: rate on the weights.
-        dropout_broadcast_dims: axes of (B, N, T, T) along which one draw serves all.
+        dropout_broadcast_dims: axes of (B, N, T, T) that share one draw.
         kernel_initializer: of each of T2T's kernels.
         score: "scaled_dot_product", "dot_product", "multiplicative" or "additive".
         chunk_size: how many keys go together, for little memory; 0: all. In chunks there is no
@@ -489,15 +491,15 @@ class SelfAttention(Attention):
     ):
         """Maps (B, T, D) to ((B, T, D), weights float32 (B, N, T, T)).
 
-        A query sees what all masks let it see.
+        All masks apply together.
 
         Args:
             x: (B, T, D).
             attention_mask: bool (B, T, T) or (B, N, T, T), True where a query may look at a key; or
-                a Mask, which alone counts then.
+                a Mask, which replaces all others.
             mask: bool (B, T), True at tokens; None: that of Keras, if there is one.
-            use_causal_mask: whether nobody looks ahead.
-            x_mask: `mask`, where Keras gives it beside an attention_mask.
+            use_causal_mask: whether attention is causal.
+            x_mask: `mask`, as Keras names it beside an attention_mask.
             training: whether dropout is on.
         """
         seen = joined(attention_mask, x_mask if mask is None else mask, use_causal_mask)
@@ -515,7 +517,7 @@ class SelfAttention(Attention):
         }
 
     def make_room(self, cache: dict, slots: int) -> dict:
-        """Returns the cache with room for `slots` keys more."""
+        """Returns the cache with room for `slots` more keys."""
         return {name: kernels.longer(x, slots) for name, x in cache.items()}
 
     def step(self, x, cache, step, mask):
@@ -584,7 +586,7 @@ class CrossAttention(Attention):
             x: (B, T, D).
             memory: (B, S, D).
             attention_mask: bool (B, T, S) or (B, N, T, S), True where a query may look at a key; or
-                a Mask, which alone counts then.
+                a Mask, which replaces all others.
             memory_mask: bool (B, S), True at tokens; None: that of Keras, if there is one.
             training: whether dropout is on.
         """
@@ -615,7 +617,7 @@ class RelativeSelfAttention(SelfAttention):
     As T2T's common_attention.dot_product_attention_relative.
 
     Args:
-        max_relative_position: distances beyond it count as it.
+        max_relative_position: larger distances are clipped to it.
         num_heads, key_channels, value_channels, dropout, dropout_broadcast_dims,
             kernel_initializer: see SelfAttention.
         score: a dot product, scaled or not.
@@ -672,11 +674,11 @@ class LocalSelfAttention(SelfAttention):
     it: its own block wholly and the two before. (T2T's words promise the blocks to the left and to
     the right, but where the filter is a multiple of the block its slices begin one block early.)
 
-    T2T leaves out the dropout of weights here, and so is it here.
+    As in T2T, weights are not dropped here.
 
     Args:
         block_length: of a block; T2T's Transformer always takes 128.
-        masked: nobody looks ahead.
+        masked: whether attention is causal.
         num_heads, key_channels, value_channels, kernel_initializer, score: see SelfAttention.
 
     Example:

@@ -1,4 +1,4 @@
-"""The paper's layers for a model of one's own: plain arguments, boolean and implicit masks."""
+"""The paper's layers for your own model: plain arguments, boolean and implicit masks."""
 
 from keras import activations, initializers
 
@@ -79,8 +79,8 @@ class Block(Layer):
 class EncoderLayer(Block):
     """One layer of the encoder: self-attention, then feed-forward (paper, section 3.1).
 
-    It has the variables of a layer of the Transformer's, and computes the same. With
-    `use_causal_mask` it is a layer of a language model.
+    Variables and outputs are those of a layer of `Transformer`. With `use_causal_mask` it is a
+    layer of a language model.
 
     Args:
         num_heads: N.
@@ -126,21 +126,22 @@ class EncoderLayer(Block):
 
         Args:
             x: (B, S, D).
-            mask: bool (B, S), True at tokens: nobody looks at the others. None: that of Keras, such
-                as mask_zero makes it, if there is one.
+            mask: bool (B, S), True at tokens; the others are not attended to. None: that of Keras,
+                such as mask_zero makes it, if there is one.
             attention_mask: bool (B, S, S) or (B, N, S, S), True where a position may look.
-            use_causal_mask: whether nobody looks ahead.
-            x_mask: `mask`, where Keras gives it beside an attention_mask.
+            use_causal_mask: whether attention is causal.
+            x_mask: `mask`, as Keras names it beside an attention_mask.
             training: whether dropout is on.
         """
         seen = joined(attention_mask, x_mask if mask is None else mask, use_causal_mask)
         return self.layer(x, attention_mask=seen, training=training)[0]
 
     def attention_weights(self, x, mask=None, attention_mask=None, use_causal_mask=False) -> dict:
-        """Returns {"self_attention": float32 (B, N, S, S)} of a layer that has its variables.
+        """Returns {"self_attention": float32 (B, N, S, S)} of a built layer.
 
         Args:
-            x, mask, attention_mask, use_causal_mask: as `call`'s; Keras's own mask is not known.
+            x, mask, attention_mask, use_causal_mask: as `call`'s; Keras's implicit mask is not
+                used.
         """
         seen = joined(attention_mask, mask, use_causal_mask)
         return self.layer(x, attention_mask=seen)[1]
@@ -149,7 +150,7 @@ class EncoderLayer(Block):
 class DecoderLayer(Block):
     """One layer of the decoder: it looks back at itself, then at the encoder's output.
 
-    It has the variables of a layer of the Transformer's, and computes the same.
+    Variables and outputs are those of a layer of `Transformer`.
 
     Args:
         num_heads, filter_size, preprocess, postprocess, dropout, attention_dropout, relu_dropout,
@@ -187,12 +188,12 @@ class DecoderLayer(Block):
 
         Args:
             x: (B, T, D).
-            memory: (B, S, D), the encoder's output; as the first call has it, of another width too.
+            memory: (B, S, D), the encoder's output; its width may differ from D.
             x_mask: bool (B, T), True at tokens; None: that of Keras, if there is one.
             memory_mask: bool (B, S), likewise.
             attention_mask: bool (B, T, T) or (B, N, T, T), True where a position may look at one of
                 its own sequence.
-            use_causal_mask: whether nobody looks ahead.
+            use_causal_mask: whether attention is causal.
             training: whether dropout is on.
         """
         masks = self._masks(x_mask, memory_mask, attention_mask, use_causal_mask)
@@ -207,11 +208,11 @@ class DecoderLayer(Block):
         attention_mask=None,
         use_causal_mask=True,
     ) -> dict:
-        """Returns the weights of a layer that has its variables.
+        """Returns the weights of a built layer.
 
         Args:
             x, memory, x_mask, memory_mask, attention_mask, use_causal_mask: as `call`'s; Keras's
-                own masks are not known.
+                implicit masks are not used.
 
         Returns:
             {"self_attention": float32 (B, N, T, T), "encdec_attention": float32 (B, N, T, S)}.
@@ -227,8 +228,8 @@ class DecoderLayer(Block):
 class MultiHeadAttention(Layer):
     """MultiHead(Q, K, V) (paper, section 3.2.2), with the arguments of Keras's layer of this name.
 
-    Unlike Keras's it has no biases, as T2T's, and makes keys and values of one sequence. It returns
-    the outputs alone; SelfAttention and CrossAttention return the weights too.
+    Unlike Keras's it has no biases, as T2T's, and computes keys and values from one sequence. It
+    returns only the outputs; SelfAttention and CrossAttention return the weights too.
 
     Args:
         num_heads: N.
@@ -294,7 +295,7 @@ class MultiHeadAttention(Layer):
     ):
         """Maps (B, T, D) to (B, T, D).
 
-        A query sees what all masks let it see.
+        All masks apply together.
 
         Args:
             query: (B, T, D).
@@ -302,8 +303,8 @@ class MultiHeadAttention(Layer):
             query_mask: bool (B, T), True at tokens; counts where the value is the query.
             value_mask: bool (B, S), True at tokens; None: that of Keras, if there is one.
             attention_mask: bool (B, T, S) or (B, N, T, S), True where a query may look at a key.
-            use_causal_mask: whether nobody looks ahead.
-            mask: `query_mask`, where Keras gives that of a query alone.
+            use_causal_mask: whether attention is causal.
+            mask: `query_mask`, as Keras names it for a query alone.
             training: whether dropout is on.
         """
         if value is None:

@@ -3,7 +3,7 @@
 Rabe and Staats, "Self-attention Does Not Need O(n^2) Memory" (https://arxiv.org/abs/2112.05682).
 The keys are gone through block by block, keeping for each query the largest logit so far, the sum
 of exponentials and the weighted sum of values; both sums shrink when a larger logit comes. The
-gradient makes the logits again, block by block, from what each query's sum was.
+gradient computes the logits again, block by block, from each query's sum.
 """
 
 from keras import ops
@@ -27,10 +27,10 @@ def blockwise_attention(
         queries: (B, N, T, H), as the score made them.
         keys: (B, N, S, H), as the score made them.
         values: (B, N, S, H').
-        mask: an attention.Mask: who may look at whom.
-        score: an attention.AttentionScore: what makes the logits.
-        key_block: how many keys go together.
-        query_block: how many queries do.
+        mask: an attention.Mask.
+        score: an attention.AttentionScore, which computes the logits.
+        key_block: the keys in a block.
+        query_block: the queries in a block.
 
     Returns:
         (B, N, T, H'), of the values' dtype. Sums are float32.

@@ -1,7 +1,7 @@
 """Label-smoothed cross-entropy over real tokens (paper, section 5.4).
 
-Its kernels pass over the logits, the largest tensor of a step, seldom; each stands beside its plain
-form, and in `kernels.FORMS`.
+Its kernels make few passes over the logits, the largest tensor of a step. Each stands beside its
+plain form, and in `kernels.FORMS`.
 """
 
 import math
@@ -23,7 +23,7 @@ def padded_cross_entropy(logits, labels, label_smoothing: float = 0.0, sample_we
         logits: (B, T, V).
         labels: int32 (B, T); 0 is padding and counts nothing.
         label_smoothing: in [0, 1).
-        sample_weight: float32 (B, T), what the loss of each token is multiplied by, or None.
+        sample_weight: float32 (B, T), a weight for the loss of each token, or None.
 
     Returns:
         (sum float32 scalar, weight float32 scalar).
@@ -36,19 +36,18 @@ def padded_cross_entropy(logits, labels, label_smoothing: float = 0.0, sample_we
 def tied_cross_entropy(
     x, table, labels, label_smoothing: float = 0.0, sample_weight=None, compiled: bool = False
 ):
-    """Returns what `padded_cross_entropy` makes of the logits x table^T, without giving them out.
+    """Returns `padded_cross_entropy` of the logits x table^T, which are not returned.
 
-    Padding is left out before the product, the largest of a step, and the gradient is that of x and
-    of the table at once: one of the logits, as large as they are, is never made. Where XLA compiles
-    it cannot be so, for how many labels are real would decide shapes; there the logits stay in x's
-    dtype, and their gradient is made of them in one pass.
+    Padding is dropped before the product, the largest of a step. The gradients of x and of the
+    table are computed at once, without one of the logits. Under XLA, which needs fixed shapes,
+    padding stays, the logits stay in x's dtype, and their gradient takes one pass.
 
     Args:
         x: (B, T, D).
         table: (V, D), of x's dtype.
         labels: int32 (B, T); 0 is padding and counts nothing.
         label_smoothing: in [0, 1).
-        sample_weight: float32 (B, T), what the loss of each token is multiplied by, or None.
+        sample_weight: float32 (B, T), a weight for the loss of each token, or None.
         compiled: whether XLA compiles it.
 
     Returns:
@@ -75,7 +74,7 @@ def divergence(first, second, labels, sample_weight=None):
         first: logits (B, T, V).
         second: those of the other pass.
         labels: int32 (B, T); 0 is padding and counts nothing.
-        sample_weight: float32 (B, T), what that of each token is multiplied by, or None.
+        sample_weight: float32 (B, T), a weight for each token, or None.
 
     Returns:
         (sum float32 scalar, weight float32 scalar).
@@ -163,8 +162,8 @@ def plain_cross_entropy(logits, labels, label_smoothing: float):
 def cross_entropy(logits, labels, label_smoothing: float):
     """Returns `plain_cross_entropy`, whose gradient is the softmax less the target.
 
-    What autodiff would make of it passes some ten times more often over the logits, the largest
-    tensor of a step.
+    Autodiff's gradient makes some ten times as many passes over the logits, the largest tensor of a
+    step.
     """
     vocab_size = logits.shape[-1]
     confidence, low, entropy = _smoothed_target(label_smoothing, vocab_size)
@@ -193,10 +192,9 @@ def cross_entropy(logits, labels, label_smoothing: float):
 def fused_cross_entropy(logits, labels, label_smoothing: float):
     """Returns `plain_cross_entropy` of logits of any dtype, for a compiler that joins operations.
 
-    What the gradient needs of the forward pass is the logits, as they are, and a number a row: in
-    XLA's hands no other array of their size, and no float32 copy of bfloat16 ones, need ever be.
-    Each operation by itself, as TensorFlow computes them, it takes twice as long as
-    `cross_entropy`.
+    The gradient needs only the logits of the forward pass, and a number a row. So XLA makes no
+    other array of their size, nor a float32 copy of bfloat16 logits. Uncompiled, under TensorFlow,
+    it takes twice as long as `cross_entropy`.
     """
     vocab_size = logits.shape[-1]
     confidence, low, entropy = _smoothed_target(label_smoothing, vocab_size)
@@ -238,12 +236,11 @@ def plain_linear_cross_entropy(x, table, labels, label_smoothing: float):
 
 @kernels.instead_of(plain_linear_cross_entropy)
 def linear_cross_entropy(x, table, labels, label_smoothing: float):
-    """Returns `plain_linear_cross_entropy`, with as few passes over the logits as can be.
+    """Returns `plain_linear_cross_entropy`, with the fewest passes over the logits.
 
     With P the softmax, Y the labels as one-hot rows and r the loss's gradient, the logits' gradient
-    is r (P - (confidence - low) Y - low). It is never made: all but P goes into the products'
-    results, which are smaller by far. Under less than float32 P - Y would lose its digits there,
-    and Y goes into P.
+    is r (P - (confidence - low) Y - low). It is never made: all but P is applied to the products'
+    results, which are far smaller. Below float32, P - Y would lose digits there, so Y goes into P.
     """
     confidence, low, entropy = _smoothed_target(label_smoothing, table.shape[0])
 

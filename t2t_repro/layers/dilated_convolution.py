@@ -55,7 +55,7 @@ class DilatedConvolution(Layer):
 
 
 class ConvolutionBlock(Layer):
-    """relu, convolution and layer normalization, one time for each dilation.
+    """relu, convolution and layer normalization, once for each dilation.
 
     Args:
         filters: F.
@@ -108,7 +108,7 @@ class ConvolutionBlock(Layer):
 
 
 class ResidualConvolutions(Layer):
-    """Blocks one upon another, each over its normalized input and with a residual.
+    """Stacked blocks, each over its normalized input and with a residual.
 
     Args:
         blocks: which keep the width.

@@ -65,7 +65,7 @@ class SymbolEmbedding(Layer):
         Args:
             ids: int32 (B, T).
             reverse: whether `ids` are vectors (..., D) instead, of which `logits` are returned, as
-                Keras's ReversibleEmbedding has it.
+                in Keras's ReversibleEmbedding.
         """
         if reverse:
             return self.logits(ids)
@@ -95,8 +95,8 @@ class SymbolEmbedding(Layer):
     def logits(self, x, transposed=None):
         """Maps (..., D) to float32 (..., V): the product with each row of the table.
 
-        transposed: what `transposed` returned. Whoever has many small products with one table
-            spares them a third of their time on CPUs.
+        transposed: what `transposed` returned. It saves many small products with one table a third
+        of their time on CPUs.
         """
         x = ops.cast(x, self.compute_dtype)
         table = self.transposed() if transposed is None else transposed
@@ -178,7 +178,7 @@ class TokenAndPositionEmbedding(SymbolEmbedding):
 
 
 class TargetSpaceEmbedding(Layer):
-    """Adds to every input position the vector of the kind of target asked for.
+    """Adds the vector of the target space to every input position.
 
     As T2T's layers/transformer_layers.py, transformer_prepare_encoder: 32 kinds at most.
 
@@ -220,7 +220,7 @@ def timing_signal(positions, channels: int):
     """Returns the sinusoids of `positions`, as T2T's common_attention.get_timing_signal_1d.
 
     Sines fill the first half of the channels and cosines the second; the paper's prose interleaves
-    them. Always float32: bfloat16 cannot tell positions beyond 256 apart.
+    them. Always float32: bfloat16 does not distinguish positions beyond 256.
 
     Args:
         positions: float32 (...).
@@ -336,7 +336,7 @@ def positions(pos: str | None, max_length: int, initializer: Any, **kwargs) -> L
     Args:
         pos: "timing", "emb", "none" or None.
         max_length: how many positions "emb" learns.
-        initializer: of those, which gets a clone: a seeded one draws the same at every call.
+        initializer: of those; a clone is used, since a seeded one draws the same at every call.
     """
     match pos:
         case "timing":

@@ -26,7 +26,7 @@ class FeedForward(Layer):
     Args:
         filter_size: F, the inner width.
         dropout: rate after the activation (hparam relu_dropout).
-        dropout_broadcast_dims: axes of (B, T, F) along which one draw serves all.
+        dropout_broadcast_dims: axes of (B, T, F) that share one draw.
         kernel_initializer: of both kernels; biases begin at 0.
         activation: of the inner width; of Keras, by name or as a function.
 

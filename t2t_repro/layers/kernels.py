@@ -1,10 +1,10 @@
-"""What is written by hand for speed, each kernel beside the plain form that it stands for.
+"""Kernels written by hand for speed, each beside its plain form.
 
 A kernel computes what its plain form does, most with a gradient of its own, in another order of
-additions. T2T_REPRO_PLAIN=1 in the environment, read when this module is imported, puts the plain
-forms in the place of all kernels, to see whether one is at fault; attention in blocks and Adam's
-pass over a variable heed it too. Dropout then draws other numbers, and float32 results differ in
-their last digits.
+additions. T2T_REPRO_PLAIN=1 in the environment, read when this module is imported, replaces all
+kernels by their plain forms, to see whether one is at fault; attention in blocks and Adam's pass
+over a variable obey it too. Dropout then draws other numbers, and float32 results differ in their
+last digits.
 """
 
 import os
@@ -102,7 +102,7 @@ def plain_longer(cache, slots):
 
 @instead_of(plain_longer)
 def longer(cache, slots):
-    """Returns `plain_longer`; under TensorFlow never the tensor that another cache has, too."""
+    """Returns `plain_longer`; under TensorFlow never a tensor that another cache shares."""
     if keras.backend.backend() != "tensorflow":
         return plain_longer(cache, slots)
     import tensorflow as tf
@@ -115,10 +115,10 @@ def longer(cache, slots):
 
 @instead_of(plain_write)
 def write(cache, values, step):
-    """Returns `plain_write`; under TensorFlow in the place of `cache`, which nobody may read then.
+    """Returns `plain_write`; under TensorFlow in place: `cache` must not be read afterwards.
 
-    There a `slice_update` is compiled by XLA for each shape, and like a scatter copies the cache.
-    The cache is one that `longer` made: of equal tensors of a graph TensorFlow makes one.
+    There a `slice_update` is compiled by XLA for each shape and copies the cache, as a scatter
+    does. The cache must come from `longer`, because TensorFlow merges equal tensors of a graph.
     """
     if keras.backend.backend() != "tensorflow":
         return plain_write(cache, values, step)
@@ -153,7 +153,7 @@ def plain_gather_beams(x, index):
 
 @instead_of(plain_gather_beams)
 def gather_beams(x, index):
-    """Returns `plain_gather_beams`; under TensorFlow by one operation, the plain form has 20."""
+    """Returns `plain_gather_beams`; under TensorFlow by one operation instead of 20."""
     if keras.backend.backend() != "tensorflow":
         return plain_gather_beams(x, index)
     import tensorflow as tf
@@ -203,8 +203,8 @@ def plain_dropout(x, rate: float, noise_shape, seed: keras.random.SeedGenerator)
     Args:
         x: of any shape.
         rate: in [0, 1].
-        noise_shape: None, or x's shape with 1 at axes along which one draw serves all and None
-            wherever x's own size is meant.
+        noise_shape: None, or x's shape with 1 at axes that share one draw, and None for x's own
+            size.
         seed: where the draws come from.
     """
     return keras.random.dropout(x, rate, noise_shape=noise_shape, seed=seed)
@@ -214,7 +214,7 @@ def plain_dropout(x, rate: float, noise_shape, seed: keras.random.SeedGenerator)
 def dropout(x, rate: float, noise_shape, seed: keras.random.SeedGenerator):
     """Returns `plain_dropout`; under TensorFlow from 16 bits a value, not 32, in half the time.
 
-    What is kept is scaled by the rate as it is drawn, so that the expectation stays exact.
+    Kept values are scaled by the rate as it is drawn, so that the expectation stays exact.
     """
     dropped = round(rate * _DROPOUT_STEPS)
     if keras.backend.backend() != "tensorflow" or dropped in (0, _DROPOUT_STEPS):

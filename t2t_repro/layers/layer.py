@@ -16,7 +16,7 @@ class Layer(keras.layers.Layer):
 
     A constructor with *args takes those of the class that it derives from, too. A class outside
     this package has a `get_config` of its own for what it adds. Keras finds every class by its name
-    as one of this package. A Keras mask of the first argument goes on to the outputs.
+    as one of this package. The outputs get the Keras mask of the first argument.
     """
 
     def __init__(self, **kwargs):
@@ -69,7 +69,7 @@ class Layer(keras.layers.Layer):
 
 
 def build_all(layers: Iterable[keras.layers.Layer], *shapes) -> None:
-    """Builds each of `layers` that is not built: a layer read from a config may be already.
+    """Builds each of `layers` that is not built yet; one read from a config may be.
 
     Args:
         layers: the layers.
@@ -81,7 +81,7 @@ def build_all(layers: Iterable[keras.layers.Layer], *shapes) -> None:
 
 
 def _arguments(cls: type) -> list[str]:
-    """Returns the names of what the constructor of `cls` takes, but for what every layer does."""
+    """Returns the names of the constructor's arguments, except those of every layer."""
     names: list[str] = []
     for base in cls.__mro__[: cls.__mro__.index(Layer)]:
         if base.__module__.startswith("t2t_repro.") and "__init__" in vars(base):
@@ -154,7 +154,7 @@ class ByParts(initializers.Initializer):
 
 
 class FusedVariable(keras.Variable):
-    """One variable that T2T keeps as several, each beside the next.
+    """One variable for what T2T keeps as several, side by side.
 
     Adafactor's statistics are those of T2T's variables, and so are the files exchanged with it.
 
@@ -183,7 +183,7 @@ class Dropout(keras.layers.Dropout):
     """Keras's Dropout, drawn by `kernels.dropout`."""
 
     def build(self, input_shape):
-        """Has nothing to make. Keras's own is never called, so that `summary` shows no shape."""
+        """Makes nothing. Keras's own is never called, so that `summary` shows no shape."""
 
     def call(self, inputs, training=False):
         """Returns `inputs`, in training with `rate` of them 0 and the others scaled up."""
@@ -201,7 +201,7 @@ def dropout_layer(
 
     Args:
         rate: the share of values set to 0; the others are scaled by 1 / (1 - rate).
-        broadcast_dims: axes along which one draw serves all; negative axes count from the end.
+        broadcast_dims: axes that share one draw; negative axes count from the end.
         rank: the rank of the inputs.
         dtype: the policy of the layer that it belongs to.
     """

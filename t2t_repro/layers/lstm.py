@@ -18,7 +18,7 @@ State = Any  # a tree of tensors (B, K, ...)
 
 
 class LSTM(Layer):
-    """One layer: its gates are those of its inputs and of what it said the step before.
+    """One layer: its gates depend on its input and on its last output.
 
     Variables are T2T's: `kernel` (D + H, 4 H), of inputs and state, for the input gate, the new
     input, the forget gate and the output gate; and `bias` (4 H,). 1 is added to the forget gate.
@@ -44,7 +44,7 @@ class LSTM(Layer):
         return (*input_shape[:-1], self.units)
 
     def initial_state(self, batch, beams) -> State:
-        """Returns the state of one who has read nothing."""
+        """Returns the state before any input."""
         zeros = ops.zeros((batch, beams, self.units), dtype=self.compute_dtype)
         return {"c": zeros, "h": zeros}
 
@@ -74,7 +74,7 @@ class LSTM(Layer):
 
 
 class LSTMStack(Layer):
-    """LSTMs one upon another, with dropout before each.
+    """Stacked LSTMs, with dropout before each.
 
     Args:
         layers: the LSTMs.
@@ -108,7 +108,7 @@ class LSTMStack(Layer):
         return x, last
 
     def initial_states(self, batch, beams) -> list[State]:
-        """Returns the states of those who have read nothing."""
+        """Returns the states before any input."""
         return [layer.initial_state(batch, beams) for layer in self.layers]
 
     def step(self, x, states: Sequence[State], masks=None) -> list[State]:
@@ -213,7 +213,7 @@ SCORES: dict[str, type[LuongScore]] = {"bahdanau": BahdanauScore, "luong": Luong
 
 
 class AttentionLSTM(Layer):
-    """A stack of LSTMs that looks at a memory after each step, and is told then what it saw.
+    """A stack of LSTMs that attends to a memory after each step, and reads the result at the next.
 
     Its first layer reads the input and, beside it, the attention of the step before: of each head
     W [output; weighted sum of the memory]. As T2T, they look at the padding of the memory too,
@@ -222,7 +222,7 @@ class AttentionLSTM(Layer):
     Args:
         stack: the LSTMs.
         score: of their outputs and the memory; it knows how many heads there are.
-        attention_size: what each head makes of what it saw.
+        attention_size: the width of each head's attention.
         output_attention: whether the attention is the output, or that of the last LSTM.
     """
 
@@ -254,7 +254,7 @@ class AttentionLSTM(Layer):
         return (*input_shape[:-1], width if self.output_attention else self.score.units)
 
     def initial_state(self, states: Sequence[State]) -> State:
-        """Returns the state of one who begins with these of the LSTMs and has seen nothing."""
+        """Returns the state of these LSTMs' states before any attention."""
         batch, beams = ops.shape(states[0]["h"])[:2]
         width = self.score.num_heads * self.attention_size
         seen = ops.zeros((batch, beams, width), dtype=self.compute_dtype)
@@ -278,7 +278,7 @@ class AttentionLSTM(Layer):
         return {"cells": cells, "attention": attention}
 
     def output(self, state: State):
-        """Returns what a state says, (B, K, width)."""
+        """Returns the output of a state, (B, K, width)."""
         return state["attention"] if self.output_attention else state["cells"][-1]["h"]
 
     def call(self, x, real, states: Sequence[State], memory, training=False):
@@ -301,7 +301,7 @@ class AttentionLSTM(Layer):
         return self.output(after)
 
     def _masks(self, x, training) -> list:
-        """Returns what drops inputs of each LSTM at each step, drawn before the first."""
+        """Returns the dropout masks of each LSTM's inputs at each step, drawn before the first."""
         if not training or not self.stack.dropout:
             return []
         widths = [layer.kernel.shape[0] - layer.units for layer in self.stack.layers]
@@ -310,7 +310,7 @@ class AttentionLSTM(Layer):
 
 
 def scan(step: Callable[[Any, State], State], state: State, inputs: Any, real):
-    """Goes through positions from left to right.
+    """Runs a step over all positions, from left to right.
 
     Args:
         step: of a position's inputs (B, 1, ...) and a state to the next state.

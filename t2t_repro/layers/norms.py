@@ -69,7 +69,7 @@ class L2Norm(Norm):
 class GroupNorm(Norm):
     """Normalizes each eighth of D over all positions of (B, T, D) (Wu & He 2018; group_norm).
 
-    Padding counts, and what comes later: it is no norm for a decoder.
+    Padding and later positions count, so it is no norm for a decoder.
     """
 
     def normalized(self, x):

@@ -34,7 +34,7 @@ class PrePostProcess(Layer):
         norm_type: what "n" does: a name of NORMS.
         norm_epsilon: added to the variance.
         dropout: rate of "d".
-        dropout_broadcast_dims: axes of (B, T, D) along which one draw serves all.
+        dropout_broadcast_dims: axes of (B, T, D) that share one draw.
 
     Example:
 

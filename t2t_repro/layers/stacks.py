@@ -45,7 +45,8 @@ class Sublayer(Layer):
         return self.postprocess(y, previous=x, training=training), weights
 
     def step(self, x, *arguments):
-        """One decoding step of an attention sublayer, without dropout: (outputs, cache or None)."""
+        """Makes one decoding step of an attention sublayer, without dropout: (outputs, cache or
+        None)."""
         y = self.layer.step(self.preprocess(x), *arguments)
         y, cache = y if isinstance(y, tuple) else (y, None)
         return self.postprocess(y, previous=x), cache
@@ -109,7 +110,7 @@ class DecoderSublayers(Layer):
         return x, {"self_attention": own, "encdec_attention": cross}
 
     def step(self, x, cache, step, mask, heads, memory_mask):
-        """One decoding step of all beams: (B, K, D) to ((B, K, D), cache)."""
+        """Makes one decoding step of all beams: (B, K, D) to ((B, K, D), cache)."""
         x, cache = self.self_attention.step(x, cache, step, mask)
         x, _ = self.encdec_attention.step(x, heads, memory_mask)
         x, _ = self.ffn(x)
@@ -117,7 +118,7 @@ class DecoderSublayers(Layer):
 
 
 class Stack(Layer):
-    """Layers one upon another, and a last preprocess.
+    """Stacked layers, and a last preprocess.
 
     Pre-norm sums unnormalized outputs, which grow with depth, so that T2T preprocesses the last sum
     too. Under post-norm its sequence is "none" and it does nothing.
@@ -127,7 +128,7 @@ class Stack(Layer):
         preprocess: applied to the last output.
         layerdrop: the probability with which a training step leaves out a layer, each drawn by
             itself; its input is then its output, and nothing is scaled. LayerDrop (Fan et al. 2019,
-            https://arxiv.org/abs/1909.11556); what is left out is computed all the same.
+            https://arxiv.org/abs/1909.11556); a dropped layer is computed all the same.
     """
 
     def __init__(

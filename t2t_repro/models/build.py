@@ -1,4 +1,4 @@
-"""The model of a problem: what training and decoding both make, with no need of TensorFlow."""
+"""Makes the model of a problem, for training and decoding, without TensorFlow."""
 
 from typing import Any
 

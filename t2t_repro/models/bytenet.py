@@ -97,8 +97,8 @@ class ByteNet(SequenceModel):
     def decode_step(self, ids, parents, step, state, memory, layout=None):
         """Returns (the logits of position `step`, the next state), as `Transformer.decode_step`.
 
-        All that was written is gone through anew, as T2T does: where the target grows beyond the
-        room that the source has made, every position changes.
+        The whole translation is computed again, as in T2T: if the target outgrows the room that the
+        source has made, every position changes.
         """
         written = gather_beams(state["ids"], parents)
         here = ops.equal(ops.arange(ops.shape(written)[2], dtype="int32"), step - 1)

@@ -1,4 +1,4 @@
-"""Which optimizers clip: a step is skipped where they would divide by a norm without end."""
+"""Which optimizers clip: a step is skipped where they would divide by an infinite norm."""
 
 import keras
 

@@ -48,8 +48,8 @@ def map_over_devices(
 ) -> Iterator[Result]:
     """Yields `work(item, device)` of each item, in order; each device has one item at a time.
 
-    Where there is one device, all is done in the caller's thread, and no item is taken before its
-    time. Otherwise two for each device are taken ahead.
+    With one device all is done in the caller's thread, and no item is read ahead. Otherwise two
+    items a device are read ahead.
     """
     if len(devices) == 1:
         for item in items:

@@ -1,4 +1,4 @@
-"""The training step, with a guard: what is not finite is never applied.
+"""The training step: an update that is not finite is skipped.
 
 `Model.fit` and `train_on_batch` make it by `train_step`, t2t-trainer by training/distribution.py,
 of the same functions, those of tensorflow_step.py and jax_step.py.
@@ -20,12 +20,12 @@ class FitCallback(keras.callbacks.Callback):
     """A callback that changes what `fit` of a GuardedModel is given, before Keras sees it."""
 
     def prepare(self, **arguments: Any) -> dict[str, Any]:
-        """Returns what `fit` is to be given instead of these arguments."""
+        """Returns the arguments of `fit` to use instead of these."""
         raise NotImplementedError
 
 
 class Observer:
-    """Notes the norms of a step's gradients, before they are clipped, at every so many steps.
+    """Records the norms of a step's gradients, before they are clipped, every few steps.
 
     The callbacks of `fit` see neither gradients nor batches.
 
@@ -42,7 +42,7 @@ class Observer:
         self.metric = _Squares(len(model.trainable_variables))
 
     def is_due(self, iterations):
-        """Whether the step after so many is observed, as a tensor."""
+        """Returns whether the step after `iterations` steps is observed, as a tensor."""
         return ops.equal((iterations + 1) % self._every, 0)
 
 
@@ -66,19 +66,19 @@ class _Squares(keras.metrics.Metric):
 class GuardedModel(keras.Model):
     """A model of logits, whose step skips an update whose loss or gradients are not finite.
 
-    Of the whole state only the seeds go on then, so that the next step is the same whenever the run
-    is repeated. Under float16 Keras's loss scaling skips steps whose scaled gradients overflow, and
-    halves the scale; they are no fault until it is 0.
+    A skipped step changes only the seeds, so that a repeated run makes the same next step. Under
+    float16 Keras's loss scaling skips steps whose scaled gradients overflow, and halves the scale;
+    that is no fault until the scale is 0.
 
     Data are {"inputs", "targets"} or (inputs, targets), as `as_batch` takes them, and sample_weight
-    is that of sentences or of targets. Padding counts nothing. The loss and the
-    metrics of an epoch are means over its real targets, however they lay in batches.
+    is that of sentences or of targets. Padding counts nothing. The loss and the metrics of an epoch
+    are means over its real targets, whatever the batches.
     """
 
     _observer: Observer | None = None
 
     def observe_gradients(self, every: int | None) -> keras.metrics.Metric | None:
-        """Lets `fit` note the gradients' norms at the steps that are multiples of `every`.
+        """Lets `fit` record the gradients' norms at the steps that are multiples of `every`.
 
         Args:
             every: see above; None: at none.
@@ -96,7 +96,7 @@ class GuardedModel(keras.Model):
         return [*super().metrics, *([self._observer.metric] if self._observer else [])]
 
     def get_metrics_result(self):
-        """Returns {name: value} of the metrics, but for the observed gradients' norm."""
+        """Returns {name: value} of the metrics, except the observed gradients' norms."""
         results = super().get_metrics_result()
         if self._observer:
             del results[self._observer.metric.name]
@@ -222,7 +222,7 @@ class GuardedModel(keras.Model):
         return logs, (trainable, *after)
 
     def compute_metrics(self, x, y, y_pred, sample_weight=None):
-        """Counts the batch in and returns all metrics; y_pred may be None where there are none."""
+        """Updates and returns all metrics; y_pred may be None where there are none."""
         if self._compile_metrics is not None:
             real = ops.cast(y != 0, "float32")
             # Keras takes the mean over a row first, so that a token of a long one would count less.

@@ -1,4 +1,4 @@
-"""What a model has and computes, counted from the model itself, made without any numbers."""
+"""Parameters and operations of a model, counted from the model itself, built without values."""
 
 import dataclasses
 import functools

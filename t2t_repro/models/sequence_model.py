@@ -8,7 +8,7 @@ A model derives from `SequenceModel`, registers by `registry.register_model`, an
     make_room(state, more)                  the state with room for more steps
     decode_step(ids, parents, step, state, memory, layout)    logits of one position, next state
 
-as models/transformer.py says them. The trainer needs no more than the first; decoding/ the others.
+as models/transformer.py describes them. The trainer needs only `call`; decoding/ needs the others.
 """
 
 import dataclasses
@@ -93,7 +93,7 @@ class SequenceModel(GuardedModel):
         """Returns the loss: that of `compile`, or T2T's, and what layers add to it.
 
         T2T's is label-smoothed in training, and per real target token of the global batch. Weights
-        multiply each token's; as Keras has it, they do not count in what the sum is divided by.
+        multiply each token's loss; as in Keras, they do not change the divisor.
 
         Args:
             x: as `call`'s batch.
@@ -204,7 +204,7 @@ def _share_of_this_replica(batch):
 
 
 def _trained(model: keras.Model) -> dict[str, bool]:
-    """Returns {name: whether it is trained} of what is otherwise than the layer that holds it."""
+    """Returns {name: whether it is trained} of the layers that differ in this from their holder."""
     return {
         name: layer.trainable
         for name, layer, holder in _named(model)

@@ -1,4 +1,4 @@
-"""Which tables of embeddings are one: hparams say what is wanted, vocabularies what can be."""
+"""Which embedding tables are shared: what hparams ask for and vocabularies allow."""
 
 import os
 from typing import NamedTuple
@@ -9,7 +9,7 @@ from t2t_repro.problem import Problem
 
 
 class Sharing(NamedTuple):
-    """What one table is for."""
+    """Which tables are one."""
 
     both_sides: bool  # the embeddings of inputs and of targets
     softmax: bool  # these and the softmax

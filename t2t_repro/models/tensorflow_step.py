@@ -1,6 +1,6 @@
 """The training step under TensorFlow: that of `Model.fit`, and of t2t-trainer on one device.
 
-On several devices training/distribution.py puts the trainer's together of the parts here.
+On several devices training/distribution.py builds the trainer's step from the parts here.
 """
 
 import keras

@@ -38,7 +38,7 @@ def for_all_shapes(
     return tf.function(function, input_signature=[signature, *more], **options)
 
 
-WHAT_TO_DO = "Lower learning_rate_constant, raise learning_rate_warmup_steps, or set clip_grad_norm"
+WHAT_TO_DO = "Lower the learning rate, raise learning_rate_warmup_steps, or set clip_grad_norm"
 
 
 class Made(NamedTuple):

@@ -179,7 +179,7 @@ def next_steps(of: RunView) -> list[str]:
     if of.nonfinite:
         said.append(
             f"{of.nonfinite} batches were not finite, see {of.path}/nonfinite. Lower "
-            "learning_rate_constant, or raise learning_rate_warmup_steps."
+            "the learning rate, or raise learning_rate_warmup_steps."
         )
     best_step, best_loss = of.best.get("loss", (0, 0.0))
     last = of.curves.get("dev loss", [(0, 0.0)])[-1]
