@@ -1,1 +1,1 @@
-"""Decoding: a search that knows no model, the place where it meets a model, and files of text."""
+"""Decoding: a search that knows no model, the steps that join it to one, and files of text."""

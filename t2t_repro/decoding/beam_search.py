@@ -5,13 +5,12 @@ The search talks to a model through one function,
     step_fn(ids (B, K), parents (B, K), step, state) -> (logits (B, K, V), state)
 
 where `ids` are the tokens of the step before (0 at step 0) and `parents` says which of that step's
-beams each of them continues. The search hands `state` on as it got it: the function itself moves by
-`parents` what belongs to a beam (see `gather_beams`), or remembers them, as models/transformer.py
-does, so that no cache is ever moved. Legend: B batch, K beams, V vocabulary, L tokens there is room
-for.
+beams each of them continues. The search passes `state` on unchanged. The function itself moves what
+belongs to a beam by `parents` (see `gather_beams`), or remembers them, as models/transformer.py
+does, so that no cache is ever moved. Legend: B batch, K beams, V vocabulary, L tokens with room.
 
-The search runs in chunks, so that room for tokens is made only when it is needed: `begin`, then
-`extend` and `advance` as long as a sentence is `unfinished`, and `result`.
+The search runs in chunks, so that room for tokens is made only when needed: `begin`, then `extend`
+and `advance` as long as a sentence is `unfinished`, and `result`.
 
 The rules, all of them tensor2tensor's: the 2K best continuations of the K living beams are taken,
 so that K living ones remain even if K of them end; a hypothesis of n tokens (its end included)
@@ -44,11 +43,11 @@ class Rules:
 
     beam_size: K.
     greedy: take the most probable token at every step (K must be 1); scores are sums of log-probs.
-    stop_early: stop when the best hypothesis is certain, not when all K are.
-    per_sentence: each sentence stops by itself. If not, all go on until all may stop, as in
-        tensor2tensor, where a sentence's later hypotheses hence depend on its neighbours.
-    force_length: greedy search goes on behind the end of a sentence, up to its limit; what follows
-        the end does not count for the score.
+    stop_early: stop when the best hypothesis is certain; otherwise when all K are.
+    per_sentence: each sentence stops by itself. Otherwise all continue until all may stop, as in
+        tensor2tensor, so that a sentence's later hypotheses depend on its neighbours.
+    force_length: greedy search continues after the end of a sentence, up to its limit; what follows
+        the end does not count in the score.
     constrained: the step function returns log-probabilities, -INF for tokens that are forbidden; no
         hypothesis that holds one counts as ended. See decoding/search.py.
     """
@@ -159,7 +158,7 @@ def length_penalty(length: Tensor, alpha: Tensor) -> Tensor:
 
 
 def extend(beams: Beams, more: Tensor, state: State) -> Beams:
-    """Returns the search with room for `more` tokens more, and a state that has it too."""
+    """Returns the search with room for `more` more tokens, and a state with as much room."""
     room = [(0, 0), (0, 0), (0, more)]
     return beams._replace(
         alive_ids=ops.pad(beams.alive_ids, room),
@@ -171,7 +170,7 @@ def extend(beams: Beams, more: Tensor, state: State) -> Beams:
 def result(beams: Beams, rules: Rules) -> tuple[Tensor, Tensor]:
     """Returns ids (B, K, L) and scores (B, K); the living beams where nothing has finished.
 
-    The ids are 0 behind the end of a sentence, unless the rules force the length.
+    The ids are 0 after the end of a sentence, unless the rules force the length.
     """
     any_finished = ops.any(beams.finished_flags, axis=1, keepdims=True)
     ids = ops.where(any_finished[..., None], beams.finished_ids, beams.alive_ids)
@@ -184,7 +183,7 @@ def result(beams: Beams, rules: Rules) -> tuple[Tensor, Tensor]:
 
 
 def _grow(beams: Beams, logits: Tensor, state: State, alpha: Tensor, rules: Rules) -> Beams:
-    """One step of beam search."""
+    """Makes one step of beam search."""
     beam_size = rules.beam_size
     penalty = ops.reshape(length_penalty(beams.step + 1, alpha), (-1, 1))
     scores, origin, ids = _best(logits, beams.alive_log_probs, penalty, 2 * beam_size, rules)
@@ -223,7 +222,7 @@ def _grow(beams: Beams, logits: Tensor, state: State, alpha: Tensor, rules: Rule
 def _grow_greedily(
     beams: Beams, logits: Tensor, state: State, alpha: Tensor, rules: Rules
 ) -> Beams:
-    """One step of greedy search: the single living beam takes its most probable token."""
+    """Makes one step of greedy search: the single living beam takes its most probable token."""
     del alpha
     before = ops.zeros_like(beams.alive_log_probs)
     log_prob, _, ids = _best(logits, before, ops.ones((1, 1)), 1, rules)  # (B, 1)
@@ -247,7 +246,7 @@ def _grow_greedily(
 def _best(
     logits: Tensor, before: Tensor, penalty: Tensor, count: int, rules: Rules
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The `count` best continuations of a sentence's beams, best first.
+    """Returns the `count` best continuations of a sentence's beams, best first.
 
     They are in the `count` groups of neighbours whose best members are the best: TensorFlow finds
     these and looks through them in a tenth of the time that it takes for all. Ties fall to the
@@ -291,7 +290,7 @@ def _best(
 
 
 def _in_groups(logits: Tensor, beams: int, members: int) -> Tensor:
-    """(B, K, V) -> (B, K, groups, members), filled up with minus infinity."""
+    """Maps (B, K, V) to (B, K, groups, members), filled up with minus infinity."""
     groups = -(-ops.shape(logits)[2] // members)
     if fill := groups * members - logits.shape[2]:
         logits = ops.pad(logits, ((0, 0), (0, 0), (0, fill)), constant_values=float("-inf"))
@@ -299,7 +298,8 @@ def _in_groups(logits: Tensor, beams: int, members: int) -> Tensor:
 
 
 def _normalizer(grouped: Tensor, largest: Tensor, rules: Rules) -> Tensor:
-    """(B, K): what makes log-probabilities of logits (B, K, G, members), `largest` (B, K, G)."""
+    """Returns (B, K), the normalizer of logits (B, K, G, members) with maxima `largest` (B, K,
+    G)."""
     if rules.constrained:  # they are log-probabilities already
         return ops.zeros_like(largest[..., 0])
     _, beams, groups, members = ops.shape(grouped)
@@ -312,7 +312,7 @@ def _normalizer(grouped: Tensor, largest: Tensor, rules: Rules) -> Tensor:
 
 
 def _freeze(old: Beams, new: Beams, live: Tensor) -> Beams:
-    """`new` where a sentence is live, `old` where it is not (there the state matters no more)."""
+    """Returns `new` where a sentence is live, else `old` (there the state no longer matters)."""
     kept = {}
     for name in Beams._fields:
         if name not in ("step", "state"):
@@ -323,6 +323,6 @@ def _freeze(old: Beams, new: Beams, live: Tensor) -> Beams:
 
 
 def _write(sequences: Tensor, ids: Tensor, step: Tensor) -> Tensor:
-    """(B, K, L) with `ids` (B, K) written at `step`."""
+    """Returns (B, K, L) with `ids` (B, K) written at `step`."""
     here = ops.equal(ops.arange(ops.shape(sequences)[2], dtype="int32"), step)
     return ops.where(here, ids[..., None], sequences)

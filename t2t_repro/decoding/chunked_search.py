@@ -1,7 +1,7 @@
 """The search in chunks, for a backend that compiles each shape: there are few of them.
 
-Room for tokens is made twofold each time, and where each sentence stops by itself, those that are
-done leave the batch when half of it may go.
+Room for tokens doubles each time. If each sentence stops by itself, finished ones leave the batch
+once they are half of it.
 """
 
 from typing import Any
@@ -76,14 +76,15 @@ class ChunkedSearch:
 
 
 def _take(values: Any, index: np.ndarray) -> Any:
-    """The rows `index` of all that has rows; the step of `Beams` has none."""
+    """Returns the rows `index` of all that has rows; the step of `Beams` has none."""
     return keras.tree.map_structure(
         lambda x: ops.take(x, index, axis=0) if len(x.shape) else x, values
     )
 
 
 def _with_padding(sentences: Sentences, multiple: int) -> dict[str, Any]:
-    """What the search starts with, padded, sources to a multiple. Rows of limit 0 take no part."""
+    """Returns the inputs of the search, sources padded to a multiple. Rows of limit 0 are
+    inactive."""
     inputs, limits, facts = sentences.inputs, sentences.limits, dict(sentences.facts)
     rows, length = inputs.shape
     more = few_row_counts(rows) - rows
@@ -106,7 +107,7 @@ class _Start(SearchProgram):
 
 
 class _Advance(SearchProgram):
-    """A chunk: `Beams`, and bool (B,): which are not done."""
+    """Runs a chunk: returns `Beams`, and bool (B,), which are unfinished."""
 
     WHOLE = ("alpha", "layout")
 

@@ -1,9 +1,9 @@
 """What t2t-decoder does for a run: translates a file, a dataset or what is typed, scores pairs.
 
-N lines in, N lines out. While a file grows its name ends in ".DIGEST.incomplete", of all that
-decides what it will hold; a killed decoding goes on behind its last whole window of lines.
+N lines in, N lines out. While a file grows its name ends in ".DIGEST.incomplete", the digest of all
+that determines its content. A killed decoding resumes after its last whole window of lines.
 
-It loads nothing heavy, so that what is refused is refused at once.
+It loads nothing heavy, so that refusals come at once.
 """
 
 import contextlib
@@ -51,7 +51,7 @@ _OF_SOME = {
 class DecodeRequest:
     """The flags of t2t-decoder, by their names; `given` holds those that the user named.
 
-    The files of a shard have its number behind their names: see `of_shard`.
+    The names of a shard's files end in its number: see `of_shard`.
     """
 
     decode_from_file: str | None = flag(None, "Sentences, one a line; UTF-8, plain or .gz.")
@@ -86,10 +86,10 @@ class DecodeRequest:
     given: frozenset[str] = frozenset()
 
     def settings(self, run: Any, say: Callable[[str], None] = lambda text: None) -> DecodeHParams:
-        """Returns the decode hparams: those of a `TrainedRun`, less what was asked for instead.
+        """Returns the decode hparams: those of a `TrainedRun`, with the request's changes.
 
-        What was tuned does not count where tensor2tensor's way is asked for, nor where nothing is
-        searched; where it does, `say` is told.
+        Tuned settings do not apply under --t2t_exact, nor where nothing is searched; if they do,
+        `say` gets a line.
         """
         if self.t2t_exact or self.score_file:
             settings = DecodeHParams.parse(self.decode_hparams, run.problem.decode_hparams)
@@ -101,11 +101,11 @@ class DecodeRequest:
 
     @property
     def split(self) -> str:
-        """The split that is decoded where no file is."""
+        """The split to decode if no file is given."""
         return Split.TEST if self.eval_use_test_set else Split.EVAL
 
     def of_shard(self, suffix: str) -> "DecodeRequest":
-        """Returns the request with `suffix` behind the names of all files."""
+        """Returns the request with `suffix` at the end of all file names."""
         paths = {
             name: path if is_stream(path) and name not in _READ else path + suffix
             for name in (*_READ, "decode_to_file", "decode_json_file")
@@ -115,7 +115,7 @@ class DecodeRequest:
 
     @property
     def what(self) -> str:
-        """The flag that says what is decoded; "": the problem's data.
+        """The flag that names what to decode; "": the problem's data.
 
         Raises:
             UserError: if several do.
@@ -135,7 +135,7 @@ class DecodeRequest:
         return bool(self.decode_reference) and keeps and translates
 
     def check(self) -> None:
-        """Refuses what would be done in another way than it is asked for.
+        """Refuses requests that would not be carried out as given.
 
         Raises:
             UserError: on the first thing that is refused.
@@ -167,7 +167,7 @@ class DecodeRequest:
 
 @dataclasses.dataclass(frozen=True)
 class DecodeJob:
-    """A request that makes sense for a run; `DecodeJob.of` makes one.
+    """A request that was checked for a run; `DecodeJob.of` makes one.
 
     request: its files are those of the shard that is asked for.
     settings: how to decode.
@@ -180,10 +180,11 @@ class DecodeJob:
 
     @classmethod
     def of(cls, request: DecodeRequest, run: Any, say: Report) -> "DecodeJob":
-        """Returns the job that a request is; `say` is told what was tuned, and has no effect.
+        """Returns the job of a request; `say` gets lines on tuned settings and flags without
+        effect.
 
         Raises:
-            UserError: if it contradicts itself, or a file that is to be read is not as it should.
+            UserError: if it contradicts itself, or an input file is missing or malformed.
         """
         settings = request.settings(run, say)
         request = request.of_shard(settings.shard_suffix)
@@ -197,7 +198,7 @@ class DecodeJob:
         return job
 
     def check_files(self) -> None:
-        """Reads the source, and what has a line for each of its lines.
+        """Checks the source, and the files that need a line for each of its lines.
 
         Raises:
             UserError: if there is no line, one is not UTF-8, or there are more or fewer.
@@ -231,7 +232,7 @@ class DecodeJob:
         return share_cores((s.batch_size or BATCH_SENTENCES) * s.beam_size)
 
     def decode(self, engine: "Engine", say: Report) -> None:
-        """Does it; `say` receives warnings, the progress and what was written."""
+        """Decodes; `say` receives warnings, the progress and what was written."""
         from t2t_repro.decoding.score import score_file
         from t2t_repro.decoding.translate import interact
 
@@ -268,7 +269,7 @@ class DecodeJob:
                 write_text_atomic(repairs, reader.as_json())
 
     def _outputs(self) -> dict[str, str | None]:
-        """The files that are to be written: {what names it: path}."""
+        """Returns the files to write: {flag or description: path}."""
         request, settings = self.request, self.settings
         if request.decode_interactive:
             return {}
@@ -284,7 +285,7 @@ class DecodeJob:
 
     @property
     def target(self) -> str:
-        """Where the translations go: what is named, or a name made of source, model and beams."""
+        """The output file: the given one, or a name made of source, model and beams."""
         source, named = self.request.decode_from_file, self.request.decode_to_file
         if named and (source or self.request.score_file or is_stream(named)):
             return named
@@ -356,16 +357,16 @@ def count_and_digest(path: str | os.PathLike, most: int = -1) -> tuple[int, str]
 def growing(
     paths: Sequence[str | os.PathLike], job: dict[str, Any], window: int, report: Report
 ) -> Iterator[tuple[int, Callable[[Sequence[str]], None]]]:
-    """Files that get their names when the block ends; if it is killed, the next call goes on.
+    """Opens files that get their names when the block ends; if it is killed, the next call resumes.
 
     Until then they have the names NAME.DIGEST.incomplete: only the same job finds them again, and
-    counts their lines. Where one of them is a pipe or a device, it begins anew.
+    counts their lines. If one of them is a pipe or a device, it starts over.
 
     Args:
         paths: the files. Their folders are made where there are none.
-        job: all that decides what the files will hold, as JSON has it.
-        window: so many lines are made together; what is left of some is made again.
-        report: is told that another job's are removed.
+        job: all that determines the files' content, as JSON.
+        window: lines that are made together; an incomplete window is made again.
+        report: gets a line if another job's files are removed.
 
     Yields:
         How many lines are done, whole windows, in each file; and what appends a text to each.
@@ -427,9 +428,9 @@ def translate_file(
 ) -> int:
     """Translates a file line by line.
 
-    Killed and called again, it goes on behind the last window that was finished and ends with the
-    same files. It begins anew under `t2t_exact`, where all lines are one window, and where trees
-    are read, whose repairs are counted.
+    Killed and called again, it resumes after the last finished window and ends with the same files.
+    It starts over under `t2t_exact`, where all lines are one window, and for trees, whose repairs
+    are counted.
 
     Args:
         translator: does the work.
@@ -437,8 +438,8 @@ def translate_file(
         target: gets one line for each line of `source`; it appears when all is done.
         json_file: gets, for each line, an object with every hypothesis and its exact scores.
         report: receives messages, and at the end how many sentences in what time.
-        prefixes: a file with what each translation begins with, as many lines; an empty line leaves
-            it open.
+        prefixes: a file with the beginning of each translation, as many lines; an empty line forces
+            nothing.
         as_json: `target` gets what `json_file` would get.
 
     Returns:

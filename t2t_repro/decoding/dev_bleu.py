@@ -1,4 +1,4 @@
-"""BLEU of what a model writes of held-out sentences, to judge it by in training and after it."""
+"""BLEU of a model's translations of held-out sentences, during training and after it."""
 
 import hashlib
 import json
@@ -23,7 +23,7 @@ GREEDY = DecodeHParams(beam_size=1, extra_length=50)
 
 
 class Sample:
-    """Sentences with their references, of which a model's translations are judged.
+    """Sentences with their references, to score a model's translations.
 
     Args:
         sources: the ids of each sentence.
@@ -44,15 +44,15 @@ class Sample:
 
     @property
     def digest(self) -> str:
-        """What distinguishes them from other sentences and references."""
+        """The digest of the sentences and references."""
         return hashlib.sha256(json.dumps([self.sources, self.references]).encode()).hexdigest()
 
     def score(self, engine: Engine, settings: DecodeHParams) -> float:
-        """Returns the BLEU in percent of what an engine writes."""
+        """Returns the BLEU of an engine's translations, in percent."""
         return self._bleu.score(self.written(engine, settings))
 
     def written(self, engine: Engine, settings: DecodeHParams) -> list[str]:
-        """Returns what an engine writes of each sentence, one line."""
+        """Returns an engine's translation of each sentence, one line."""
         translator = Translator(engine, self.encoders, settings, warn=lambda text: None)
         written = translator.translate_ids([translator.cut(ids, "") for ids in self.sources])
         return [one_line(best.text) for best, *_ in written]
@@ -88,8 +88,8 @@ class DevSample(Sample):
         problem: a problem of text, or its name.
         data_dir: its files.
         split: one of its splits.
-        count: how many, spread evenly over the split in the order of its files; where there are
-            fewer, or for 0, all.
+        count: how many, spread evenly over the split in the order of its files; 0 or more than
+            there are: all.
 
     Raises:
         UserError: if the split has no example.
@@ -114,7 +114,7 @@ class DevSample(Sample):
 
 
 class DevBleu:
-    """BLEU of greedy translations by a model as it stands when it is asked.
+    """BLEU of greedy translations by a model with its weights at the time of the call.
 
     Attributes:
         sample: of which sentences, in words.

@@ -1,12 +1,12 @@
-"""What decodes a batch of sentences: an engine, which is a model, or what was exported of one.
+"""Engines decode batches of sentences: a model, or an export of one.
 
-`ModelEngine` is that of a model; export/ctranslate2.py has that of CTranslate2, which does nothing
-but search. `decode` is tensor2tensor's: one length limit for the batch. The programs take an engine
+`ModelEngine` is that of a model; export/ctranslate2.py has that of CTranslate2, which can only
+search. `decode` is tensor2tensor's: one length limit for the batch. The programs take an engine
 with a limit for each sentence, so that a translation does not depend on its neighbours.
 
 Where the search meets the model depends on the backend: TensorFlow compiles the whole of it
-(graph_search.py), others each shape of a chunk (chunked_search.py). What is compiled is kept with
-the engine.
+(graph_search.py), others each shape of a chunk (chunked_search.py). The engine keeps what is
+compiled.
 
 Legend: B sentences, K beams, S tokens of a source, L tokens of a translation.
 """
@@ -35,11 +35,11 @@ class Engine(abc.ABC):
     """Decodes batches.
 
     Attributes:
-        cannot: the decode hparams that it cannot follow, which are refused.
-        learned_positions: how many positions its model has learned, where a translation ends at
-            the latest; None: any number.
-        sees_padding: whether its model reads the padding of a source as well, so that only what is
-            as long goes in one batch.
+        cannot: the decode hparams that it does not support, which are refused.
+        learned_positions: how many positions its model has learned, the longest translation; None:
+            any number.
+        sees_padding: whether padding of a source changes the outputs, so that a batch has sources
+            of one length.
     """
 
     cannot: frozenset[str] = frozenset(
@@ -52,7 +52,7 @@ class Engine(abc.ABC):
     @property
     @abc.abstractmethod
     def fingerprint(self) -> str:
-        """Two engines of the same fingerprint decode alike."""
+        """Engines with the same fingerprint decode alike."""
 
     @abc.abstractmethod
     def decode(self, sentences: Sentences, search: Search = USUAL) -> tuple[np.ndarray, np.ndarray]:
@@ -61,7 +61,7 @@ class Engine(abc.ABC):
         Returns:
             ids int32 (B, K, L), K = top_beams, best first: they end at the first 1 and are padded
             with 0. scores float32 (B, K): log-probabilities divided by the length penalty; those of
-            greedy search, and of what has not reached its end, are not divided.
+            greedy search, and of unfinished hypotheses, are not divided.
         """
 
     def decode_all(
@@ -79,7 +79,7 @@ class Engine(abc.ABC):
         Args:
             pairs: ids of (inputs, targets), both ended by 1.
             batch_size: pairs in a batch. 0: as many as make a good batch, at most 64.
-            progress: is told how many pairs each finished batch had.
+            progress: gets the number of pairs of each finished batch.
         """
         raise NotImplementedError
 
@@ -147,8 +147,8 @@ class ModelEngine(Engine):
 
     Args:
         model: a `SequenceModel`, or an `Ensemble` of them.
-        searches: in how many threads a model that is in one place searches at the same time, where
-            each sentence stops by itself; see `program.share_cores`.
+        searches: threads that search at the same time on one device, if each sentence stops by
+            itself; see `program.share_cores`.
     """
 
     def __init__(self, model: keras.Model, searches: int = 1):
@@ -165,7 +165,7 @@ class ModelEngine(Engine):
 
     @property
     def fingerprint(self) -> str:
-        """The digest of the weights as they stand."""
+        """The digest of the current weights."""
         digest = hashlib.sha256()
         for variable in self.model.weights:
             digest.update(variable.path.encode())
@@ -183,7 +183,7 @@ class ModelEngine(Engine):
     def decode_all(
         self, batches: Sequence[Sentences], search: Search = USUAL
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """As many side by side as there are places; threads share each of what is left over."""
+        """As many batches at once as there are places; threads share the remaining ones."""
         places = self._places(search)
         whole = len(batches) if len(places) > 1 else 0
         if len(self._devices) == 1:
@@ -252,7 +252,7 @@ class ModelEngine(Engine):
 
 
 def compiled(steered: SteeredModel, rules: Rules) -> Any:
-    """Returns the search as the backend has it compiled."""
+    """Returns the compiled search of the backend."""
     if static_shapes():
         from t2t_repro.decoding.chunked_search import ChunkedSearch
 
@@ -265,14 +265,14 @@ def compiled(steered: SteeredModel, rules: Rules) -> Any:
 class Ensemble(keras.Model):
     """Several models that decode as one, by the mean of their log-probabilities.
 
-    It has the methods by which a search speaks to a `Transformer`. The models may be of any sizes;
-    their ids must mean the same.
+    It has the methods of a `Transformer` that a search calls. The models may be of any sizes; their
+    ids must mean the same.
 
     Args:
         models: `Transformer`s, at least one.
 
     Raises:
-        UserError: if their vocabularies have other sizes.
+        UserError: if their vocabularies differ in size.
     """
 
     def __init__(self, models: Sequence[keras.Model]):
@@ -294,11 +294,11 @@ class Ensemble(keras.Model):
 
     @property
     def sees_padding(self) -> bool:
-        """Whether what one of them makes of a sentence depends on how far that is padded."""
+        """Whether the outputs of one of them depend on padding."""
         return any(model.sees_padding for model in self.models)
 
     def call(self, batch, training=False):
-        """Returns what stands for the logits (B, T, V): the mean, made to sum to 1 again."""
+        """Returns the logits (B, T, V): the mean, normalized again."""
         return self._mean([model(batch, training=training) for model in self.models])
 
     def start_decoding(self, inputs) -> list:

@@ -39,9 +39,8 @@ def search(
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """Returns the beams of a batch.
 
-    Room for tokens is made in chunks, so that a generous limit costs nothing. Where each
-    sentence stops by itself, those that are done leave the batch as soon as they are a quarter of
-    it.
+    Room for tokens is made in chunks, so that a generous limit costs nothing. If each sentence
+    stops by itself, finished ones leave the batch once they are a quarter of it.
 
     Args:
         steered: the model.
@@ -49,7 +48,7 @@ def search(
         limits: int32 (B,): the most tokens that each sentence may have; 0: no beam of it has any.
         alpha: float32, the exponent of the length penalty: a scalar, or of each sentence (B,).
         rules: see `Rules`.
-        facts: what steers the search of each sentence, tensors (B, ...).
+        facts: the inputs of constraints, prefixes and samples, tensors (B, ...).
 
     Returns:
         ids int32 (B, K, L), L the largest limit, at least 1, scores float32 (B, K), and int32 (),

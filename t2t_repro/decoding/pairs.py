@@ -1,4 +1,4 @@
-"""Given pairs of sentences through a model: what it makes of each target token.
+"""Given pairs of sentences through a model: probabilities and alignments of target tokens.
 
 They go in batches, sorted by length; the end of a sentence counts as a token.
 Legend: B batch, N heads, S source length, T target length, V vocabulary.
@@ -22,7 +22,7 @@ BATCH_PAIRS, BATCH_TOKENS = 64, 2048
 def run_pairs(
     program: Program, pairs: list[Pair], batch_size: int = 0, progress: Advance = ignore
 ) -> list[np.ndarray]:
-    """Returns (T,) for each pair, without padding: what a program makes of it.
+    """Returns a program's result (T,) for each pair, without padding.
 
     The program maps {"inputs": int32 (B, S), "targets": int32 (B, T)} to (B, T). For the other
     arguments see `Engine.token_log_probs`.
@@ -84,10 +84,10 @@ class LogProbs(Program):
 def align(program: "MostAttended", pairs: list[Pair], encoders: dict[str, Any] | None) -> list[str]:
     """Returns the links between the words of each pair, as `Engine.align`.
 
-    A target token is aligned to the source token that the decoder looks at most when it predicts
-    it: in the last layer but one, where attention is nearest to an alignment (Garg et al. 2019,
-    "Jointly Learning to Align and Translate with Transformer Models"), over the mean of the heads,
-    and over that of the models of an ensemble. The end of the source is not looked at.
+    A target token is aligned to the source token with the most attention when it is predicted: in
+    the last layer but one, where attention is nearest to an alignment (Garg et al. 2019, "Jointly
+    Learning to Align and Translate with Transformer Models"), over the mean of the heads, and over
+    that of the models of an ensemble. The end of the source does not count.
 
     Links go from word to word, words being what blanks separate, in the Pharaoh form "0-0 1-2":
     source word, target word, both from 0 on.
@@ -108,7 +108,7 @@ def align(program: "MostAttended", pairs: list[Pair], encoders: dict[str, Any] |
 def words_of(encoder: Any, ids: list[int]) -> list[int]:
     """Returns the number of the word that each token belongs to; None: tokens are words.
 
-    Words end at ASCII blanks, as for those who read Pharaoh's format; others are within a word.
+    Words end at ASCII blanks, as in Pharaoh's format; other blanks are within a word.
     """
     if encoder is None:
         return list(range(len(ids)))
@@ -118,7 +118,7 @@ def words_of(encoder: Any, ids: list[int]) -> list[int]:
 
 
 class MostAttended(Program):
-    """The source token that is looked at most as each target token is predicted: int32 (B, T)."""
+    """Returns the source token with the most attention for each target token: int32 (B, T)."""
 
     def call(self, data):
         total = 0.0

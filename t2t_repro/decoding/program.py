@@ -1,4 +1,4 @@
-"""A computation with a model, compiled by whatever backend Keras runs on, and its batches."""
+"""A computation with a model, compiled by Keras's backend, and its batches."""
 
 import functools
 import threading
@@ -22,7 +22,7 @@ FEW_ROWS = 64  # a product with fewer does not make up for reading its weights
 class Program(keras.Model):
     """A function of the model, compiled by `jax.jit` or `tf.function`.
 
-    Subclasses define `call(data)`. Sizes travel as the shapes of arrays, because a compiler may
+    Subclasses define `call(data)`. Sizes are passed as shapes of arrays, because a compiler may
     need to know them. `WHOLE` names what of the data has no row for each sentence.
     """
 
@@ -54,8 +54,8 @@ class Program(keras.Model):
     def _compiled_by_jax(self) -> Callable[[list, dict], Any]:
         """Of the values of all variables and the data.
 
-        Keras's predict would take all that is returned to the host: of a search that are the keys
-        and values of every layer, at each chunk.
+        Keras's predict would copy all results to the host: for a search the keys and values of
+        every layer, at each chunk.
         """
         import jax
 
@@ -91,13 +91,12 @@ def share_cores(rows: int, cores: int | None = None) -> int:
     """Returns how many searches should share a batch, each in a thread of its own.
 
     Many operations of a step are too small for two threads. So TensorFlow gets fewer threads for an
-    operation, and the searches run beside one another: on two cores in four fifths of the time. To
-    be called before TensorFlow has computed anything: after that its threads are what they are, and
-    there is one search.
+    operation, and the searches run in parallel: on two cores in four fifths of the time. Call it
+    before TensorFlow computes anything. Later its threads are fixed, and there is one search.
 
     Args:
         rows: sentences times beams of a full batch.
-        cores: how many to share; None: all that there are.
+        cores: how many to share; None: all.
     """
     if static_shapes():
         return 1
@@ -115,12 +114,12 @@ def share_cores(rows: int, cores: int | None = None) -> int:
 
 
 def static_shapes() -> bool:
-    """Returns whether the backend compiles anew for each shape, so that there should be few."""
+    """Returns whether the backend compiles each shape, so that there should be few."""
     return keras.backend.backend() != "tensorflow"
 
 
 def few_row_counts(rows: int) -> int:
-    """Returns how many rows a batch should have in which `rows` are wanted."""
+    """Returns how many rows a batch of at least `rows` should have."""
     return 1 << (int(rows) - 1).bit_length() if static_shapes() else int(rows)
 
 
@@ -144,4 +143,4 @@ def padded(
 
 
 def ignore(count: int) -> None:
-    """An `Advance` that tells nobody."""
+    """An `Advance` that reports nothing."""

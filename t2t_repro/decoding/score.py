@@ -22,7 +22,8 @@ from t2t_repro.text.encoders import EOS_ID
 
 
 class LogLikelihood(NamedTuple):
-    """What a target got: the sum over its tokens, its end included, and how many they are."""
+    """The log-likelihood of a target: the sum over its tokens, its end included, and their
+    number."""
 
     log_prob: float
     tokens: int
@@ -56,7 +57,7 @@ def score_file(
             tensor2tensor does; `batch_size` of its settings is as `Engine.token_log_probs`'s.
         source: UTF-8 text, plain or `.gz`.
         target: gets a line for each pair: the mean negative log-likelihood of a token, a tab, and
-            the sum. It appears when all is done.
+            the sum. It appears when everything is done.
         json_file: gets, for each pair, an object with its texts and scores.
         report: receives, at the end, how many sentences were scored in what time, and the mean.
 

@@ -1,10 +1,9 @@
-"""A search as every engine is asked for it: `Search` says how, `Sentences` what, `SteeredModel` by
-which steps.
+"""What engines search: `Search` holds the settings, `Sentences` the batch, `SteeredModel` the
+steps.
 
-What steers a search besides the model is a constraint, a least length, beginnings, samples. Each of
-them is a step function around another; the search itself (beam_search.py) knows of none. What they
-must know of the sentences are the facts, arrays whose first axis is B, which stay constant while
-the search runs:
+A constraint, a least length, forced prefixes and samples steer a search. Each is a step function
+around another; the search itself (beam_search.py) knows none of them. They read the facts of the
+sentences, arrays whose first axis is B, which stay constant during the search:
 
     "words"     int32 (B, W): what `constraint.facts` returned, padded with -1
     "least"     int32 (B,): the fewest tokens before the end
@@ -39,10 +38,10 @@ _MOST = np.float32(1 - 2**-22)  # a draw times a sum must stay below the sum in 
 
 
 class Constraint(Protocol):
-    """What a search may write: it forbids tokens, step by step.
+    """Forbids tokens of a search, step by step.
 
-    A constraint is made once for a vocabulary. It knows some numbers of each source sentence, its
-    facts, and carries a state along each beam, which `constrained` moves with the beams:
+    A constraint is made once for a vocabulary. It reads the facts of each source sentence, and
+    carries a state along each beam, which `constrained` moves with the beams:
 
         facts(sources) -> int32 (B, W)                 of source texts, as wide as they need
         initial_state(facts (B, W), limits (B,), beams) -> state, leaves int32 (B, K, ...)
@@ -53,11 +52,11 @@ class Constraint(Protocol):
     The forbidden tokens get probability 0, and the others keep theirs: a hypothesis is not worth
     more because the model had no choice. `parsing/constraint.py` has the one for trees.
 
-    A beam compares hypotheses of as many tokens. Those that put the words off would win, and pay
-    later. So each is charged its future cost, as in phrase-based translation (Koehn et al., 2003):
-    a price for every word that is left. The price is a word's entropy, of the model's choices along
-    the best hypothesis so far. At the end no word is left, and the score of a hypothesis is the
-    model's; one that meets its limit before keeps the charge.
+    A beam compares hypotheses of equal numbers of tokens. Those that delay the words would win, and
+    pay later. So each is charged its future cost, as in phrase-based translation (Koehn et al.,
+    2003): a price for every word that is left. The price is a word's entropy, of the model's
+    choices along the best hypothesis so far. At the end no word is left, and the score of a
+    hypothesis is the model's; one that meets its limit before keeps the charge.
     """
 
     def facts(self, sources: Sequence[str]) -> np.ndarray: ...
@@ -73,14 +72,14 @@ class Constraint(Protocol):
 
 @dataclass(frozen=True)
 class Search:
-    """How a batch is decoded, the same for all of its sentences.
+    """The settings of a search, the same for all sentences of a batch.
 
     beam_size: 1 is greedy search.
     alpha: exponent of the length penalty.
     top_beams: how many hypotheses of a sentence are returned.
     per_sentence: each sentence stops by itself; if not, all stop together, as in tensor2tensor.
-    force_length: greedy search goes on to the limit, and the ids behind the end are returned.
-    constraint: what may be written; None: anything. It reads the fact "words".
+    force_length: greedy search continues to the limit, and the ids after the end are returned.
+    constraint: forbids tokens; None: none. It reads the fact "words".
     sampling: how to draw tokens, with beam_size=1; None: search. It reads the fact "draws".
     """
 
@@ -102,7 +101,7 @@ class Sentences:
 
     inputs: int32 (B, S), padded with 0.
     limits: int32 (B,): the most tokens that each translation may have, its end included.
-    facts: what steers the search of each: see decoding/search.py.
+    facts: see decoding/search.py.
     """
 
     inputs: np.ndarray
@@ -124,7 +123,7 @@ class Sentences:
 
 @dataclass(frozen=True)
 class SteeredModel:
-    """What a search asks of a model.
+    """The functions of a model that a search calls.
 
     model: a `SequenceModel`, or an `Ensemble` of them.
     constraint, sampling: as those of `Search`.
@@ -141,7 +140,7 @@ class SteeredModel:
 
         Args:
             inputs: int32 (B, S), padded with 0.
-            facts: what steers the search of each sentence: see decoding/search.py.
+            facts: see decoding/search.py.
             limits: int32 (B,), the most tokens of each.
             batch: B.
             beams: K.
@@ -160,12 +159,12 @@ class SteeredModel:
         return {**state, "model": self.model.make_room(state["model"], more)}
 
     def step_fn(self, memory: Mapping[str, Any], layout: Any) -> StepFn:
-        """Returns the step of the search: with facts one that obeys.
+        """Returns the step of the search, which obeys the facts.
 
-        That one returns log-probabilities, as `beam_search.Rules.constrained` says.
+        With facts it returns log-probabilities, as `beam_search.Rules.constrained` says.
 
         Args:
-            memory: what `start` returned, of the sentences that are left.
+            memory: what `start` returned, of the remaining sentences.
             layout: what the model's own `layout` returned, where that pays.
         """
 
@@ -187,7 +186,7 @@ class SteeredModel:
 
 
 class SearchProgram(Program):
-    """What is compiled of a search.
+    """The compiled part of a search.
 
     Args:
         steered: the model.
@@ -200,7 +199,7 @@ class SearchProgram(Program):
 
 
 def normalized(step_fn: StepFn) -> StepFn:
-    """Returns a step function that gives log-probabilities, in float32."""
+    """Returns a step function of float32 log-probabilities."""
 
     def normalized_step(ids: Tensor, parents: Tensor, step: Tensor, state: Any) -> Stepped:
         logits, state = step_fn(ids, parents, step, state)
@@ -228,8 +227,8 @@ def min_length(step_fn: StepFn, least: Tensor) -> StepFn:
 def forced_prefix(step_fn: StepFn, prefixes: Tensor) -> StepFn:
     """Returns a step function that begins with `prefixes` (B, P), padded with 0.
 
-    As tensor2tensor's partial_targets: what is given is certain, so it counts 0 in the score, and
-    only in the length.
+    As tensor2tensor's partial_targets: given tokens are certain, so they count 0 in the score, and
+    count in the length.
     """
     length = ops.shape(prefixes)[1]
 
@@ -285,7 +284,7 @@ def constrained(step_fn: StepFn, constraint: Constraint) -> StepFn:
 def _charged(
     log_probs: Tensor, rule: Constraint, constraint: State, future: State
 ) -> tuple[Tensor, State]:
-    """The log-probabilities with the change of the future cost, and the new state of it."""
+    """Returns the log-probabilities with the change of the future cost, and its new state."""
     written, left = (ops.cast(words, "float32") for words in rule.progress(constraint))
     # As if there had been one word more, of one nat: the first ones say little.
     price = (1.0 + future["entropy"][:, :1]) / (1.0 + written[:, :1])
@@ -307,7 +306,7 @@ def draws(seed: int, ids: Sequence[int], count: int) -> np.ndarray:
     Args:
         seed: any whole number.
         ids: the sentence.
-        count: one number for each token that is to be drawn.
+        count: one number for each token to draw.
     """
     content = ",".join(map(str, (seed, *ids)))
     key = int.from_bytes(hashlib.sha256(content.encode()).digest()[:16])
@@ -343,15 +342,15 @@ def choose(log_probs: Tensor, draw: Tensor, how: Sampling) -> Tensor:
 
 
 def sampled(step_fn: StepFn, numbers: Tensor, how: Sampling) -> StepFn:
-    """Returns a step function that leaves one token to choose, which it has drawn.
+    """Returns a step function that draws a token and allows only it.
 
     As tensor2tensor's sample_with_temperature (layers/common_layers.py), with a nucleus besides
     (Holtzman et al. 2020). One difference: tensor2tensor draws from one stream for a whole batch;
-    here every sentence has random numbers of its own, made of the seed and of the sentence itself,
-    so that its sample depends neither on its neighbours nor on its place in a file.
+    here the random numbers of a sentence depend on the seed and the sentence alone, so that neither
+    its neighbours nor its place in a file change its sample.
 
     Args:
-        step_fn: returns log-probabilities (B, K, V), as the one that is returned does.
+        step_fn: returns log-probabilities (B, K, V), as the result does.
         numbers: float32 (B, L), the random number of each step.
         how: see `Sampling`.
     """

@@ -1,6 +1,6 @@
 """How to decode: tensor2tensor's decode hparams, typed.
 
-It loads nothing heavy, so that a wrong one is answered at once.
+It loads nothing heavy, so that a wrong one is refused at once.
 """
 
 import dataclasses
@@ -43,7 +43,7 @@ class Sampling:
 
     temperature: the logits are divided by it; below 1 is nearer to greedy search.
     top_k: draw from the k most probable tokens only; -1: from all.
-    top_p: draw from the fewest most probable tokens that have this probability together; 1: all.
+    top_p: draw from the fewest tokens whose probabilities sum to this; 1: all.
     """
 
     temperature: float = 1.0
@@ -64,9 +64,9 @@ class DecodeHParams:
     write_beam_scores: with return_beams, write each beam's score behind it.
     max_input_size: cut longer inputs, which warns. -1: 1,024 tokens; no limit under --t2t_exact.
     num_samples: decode this many lines or examples only, the first; -1 is all.
-    force_decode_length: greedy search goes on behind the end, to the limit of a sentence. What
-        follows the end counts neither for the score nor for the text, but
-    skip_eos_postprocess: with force_decode_length, it is written, the end mark included.
+    force_decode_length: greedy search continues after the end, to the limit of a sentence. What
+        follows the end counts neither in the score nor in the text.
+    skip_eos_postprocess: with force_decode_length, writes it, the end mark included.
     identity_output: write ids instead of text.
     min_length_ratio: no translation ends before it has as many tokens as its source, times this.
         tensor2tensor has the name and never reads it.
@@ -76,13 +76,14 @@ class DecodeHParams:
     sampling_method: argmax is search; random draws each token, with beam_size=1. This one and the
         next two are hparams of tensor2tensor's models.
     sampling_temp: divides the logits; below 1 it makes probable tokens more probable.
-    sampling_keep_top_k: draw from so many most probable tokens; -1: from all.
-    sampling_keep_top_p: ours; draw from the fewest that have this probability together.
-    sampling_seed: ours; the same gives the same translation of a sentence, whatever is around it.
+    sampling_keep_top_k: draw from this many most probable tokens; -1: from all.
+    sampling_keep_top_p: ours; draw from the fewest tokens whose probabilities sum to this.
+    sampling_seed: ours; the same seed gives a sentence the same translation, whatever its
+        neighbours.
     return_token_scores: ours; the log-probability of each token, its end included.
     return_alignments: ours; which words of the source each translated one comes from, as the
         model's attention has it: see decoding/pairs.py.
-    raw_output: ours; write what the model wrote, where the problem reads it: tags, not the tree.
+    raw_output: ours; write the model's own output where the problem converts it: tags, not trees.
     well_formed: ours, for parsing problems of whole tags; the search writes only tags that are one
         tree over the words of the source. See parsing/constraint.py.
     shards, shard_id: of `shards` files, decode one: the name of the source, and that of the result,
@@ -128,12 +129,12 @@ class DecodeHParams:
             )
 
     def changed(self) -> list[str]:
-        """Returns the names of those that are not at their defaults."""
+        """Returns the names that differ from their defaults."""
         return [f.name for f in dataclasses.fields(self) if getattr(self, f.name) != f.default]
 
     @property
     def forces_length(self) -> bool:
-        """Whether greedy search goes on behind the end of a sentence."""
+        """Whether greedy search continues after the end of a sentence."""
         return self.force_decode_length and self.beam_size == 1
 
     @property
@@ -143,12 +144,12 @@ class DecodeHParams:
 
     @property
     def shows_scores(self) -> bool:
-        """Whether each beam's score is written behind it."""
+        """Whether each beam's score is written after it."""
         return self.return_beams and self.write_beam_scores
 
     @property
     def sampling(self) -> Sampling | None:
-        """How to draw tokens; None: by search."""
+        """How to draw tokens; None: search."""
         if self.sampling_method == "argmax":
             return None
         return Sampling(self.sampling_temp, self.sampling_keep_top_k, self.sampling_keep_top_p)
@@ -160,7 +161,7 @@ class DecodeHParams:
 
     @property
     def shard_suffix(self) -> str:
-        """What stands behind the names of a shard's files: "002", or "" where there is one."""
+        """The end of the names of a shard's files: "002", or "" if there is only one."""
         return f"{self.shard_id:03d}" if self.shards > 1 else ""
 
     @classmethod
@@ -169,8 +170,7 @@ class DecodeHParams:
 
         Args:
             text: what the user gave.
-            defaults: what counts instead of the defaults here, in the same form, the later before
-                the earlier.
+            defaults: replace the defaults here, in the same form; later ones override earlier ones.
 
         Raises:
             UserError: on an unknown name, a bad value, or an option that would do nothing.

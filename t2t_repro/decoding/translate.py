@@ -1,7 +1,7 @@
 """Text through a model: N lines in, N lines out.
 
-A `Translator` turns sentences into hypotheses. Sentences are read in windows; those of a window
-are sorted by length and decoded in batches, and come out in their own order, so that a file of any
+A `Translator` turns sentences into hypotheses. Sentences are read in windows. Those of a window are
+sorted by length and decoded in batches, and are returned in their own order, so that a file of any
 size takes constant memory. decoding/decode_files.py writes files.
 """
 
@@ -30,8 +30,8 @@ Report = Callable[[str], None]
 class Hypothesis(NamedTuple):
     """One translation. `score` is what it is ranked by.
 
-    That is log_prob divided by the length penalty; but log_prob itself in greedy search, and where
-    no hypothesis has reached its end (`finished` is False), as in tensor2tensor.
+    That is log_prob divided by the length penalty. In greedy search, and where no hypothesis has
+    reached its end (`finished` is False), it is log_prob itself, as in tensor2tensor.
     """
 
     text: str
@@ -55,10 +55,10 @@ class Translator:
             translated too.
         warn: receives warnings.
         reader: reads what the model writes as trees; None: it is text.
-        constraint: what the search may write; None: anything.
+        constraint: forbids tokens of the search; None: none.
 
     Raises:
-        UserError: if the engine cannot do what is asked for.
+        UserError: if the engine does not support a setting.
     """
 
     def __init__(
@@ -126,8 +126,8 @@ class Translator:
 
         Args:
             lines: the sentences; read a window at a time.
-            prefixes: what each translation begins with, whole words; tensor2tensor's
-                partial_targets. The translation holds it.
+            prefixes: the beginning of each translation, whole words; tensor2tensor's
+                partial_targets. It is part of the translation.
         """
         begun = repeat(None) if prefixes is None else prefixes
         pairs = zip(lines, begun, strict=prefixes is not None)
@@ -143,8 +143,8 @@ class Translator:
         """Yields lines and their hypotheses, as `translate_lines`, a window at a time.
 
         Args:
-            pairs: the sentences, and what the translation of each begins with; None, in all: open.
-            progress: is told how many sentences each finished batch had.
+            pairs: the sentences, and the beginning of each translation; None, in all pairs: open.
+            progress: gets the number of sentences of each finished batch.
             before: how many lines come before the first, for the numbers in messages.
         """
         numbered = ((f"Line {n}", *pair) for n, pair in enumerate(pairs, start=before + 1))
@@ -168,8 +168,8 @@ class Translator:
         Args:
             sentences: the ids.
             progress: as in `translate_windows`.
-            sort_by: which are decoded together; None: those of about the same length.
-            prefixes: the ids that each translation begins with.
+            sort_by: the key of sentences to decode together; None: their lengths.
+            prefixes: the first ids of each translation.
         """
         scores: list[float] | None = [] if self.settings.return_token_scores else None
         links = "" if self.settings.return_alignments else None
@@ -198,7 +198,8 @@ class Translator:
         return results
 
     def _batches(self, order: list[int], sentences: list[list[int]]) -> Iterator[list[int]]:
-        """`order`, longest first, in pieces; each of one length where the model sees padding."""
+        """Yields `order`, longest first, in pieces; each of one length if the model sees
+        padding."""
         size = self.settings.batch_size or (T2T_BATCH_SIZE if self.t2t_exact else BATCH_SENTENCES)
         alike = [order]
         if self.engine.sees_padding and not self.t2t_exact:
@@ -217,7 +218,7 @@ class Translator:
     def _hypotheses(
         self, sentences: list[list[int]], ids: np.ndarray, scores: np.ndarray
     ) -> list[list[Hypothesis]]:
-        """What an engine has returned for sentences, read, with what else was asked for."""
+        """Returns an engine's results as hypotheses, with the scores and alignments asked for."""
         (batch, beams, length), settings = ids.shape, self.settings
         rows = ids.reshape(batch * beams, length).tolist()
         found = list(map(self._hypothesis, rows, scores.ravel().tolist()))
@@ -242,11 +243,12 @@ class Translator:
         return [found[start : start + beams] for start in range(0, len(found), beams)]
 
     def _sources(self, sentences: list[list[int]]) -> list[str]:
-        """The texts of sentences of ids, end included, as the model sees them."""
+        """Returns the texts of sentences of ids, end included, as the model sees them."""
         return [self.encoders["inputs"].decode(ids[:-1]) for ids in sentences]
 
     def _inputs(self, sentences: list[list[int]], prefixes: list[list[int]] | None) -> Sentences:
-        """A batch: ids, the most tokens of each translation, and what steers its search."""
+        """Returns a batch: ids, the most tokens of each translation, and the facts of its
+        search."""
         settings = self.settings
         lengths = np.array([len(ids) for ids in sentences], "int32")
         begun = np.array([len(ids) for ids in prefixes or [[]] * len(sentences)], "int32")
@@ -287,7 +289,7 @@ class Translator:
         return Hypothesis(text, kept, score, log_prob, finished)
 
     def n_best(self, hypotheses: list[Hypothesis]) -> list[Hypothesis]:
-        """Returns as many hypotheses as are written; of an empty line its only one again."""
+        """Returns the hypotheses to write; an empty line repeats its only one."""
         most = self.settings.top_beams
         return hypotheses[:most] + hypotheses[:1] * (most - len(hypotheses))
 
@@ -327,7 +329,7 @@ def interact(
 
 
 def _rounded(to_whole: Callable[[np.ndarray], np.ndarray], numbers: np.ndarray) -> np.ndarray:
-    """Whole numbers; 11.000000000000002, which is 10 times 1.1, is one already."""
+    """Returns whole numbers; 11.000000000000002, which is 10 times 1.1, is one already."""
     return to_whole(numbers.round(6)).astype("int32")
 
 

@@ -2,10 +2,10 @@
 
 Averages of checkpoints are tried first, with tensor2tensor's search; then the length penalty, with
 the weights that were best; then the beams. A search keeps the hypotheses that are best by its own
-length penalty, so that each is decoded: n-best lists of one do not hold the best of another. Of
-weights that are nearly as good as the best the mean of the most checkpoints is taken, but of a run
-whose rate falls to 0 the newest, and of such searches the most usual. The result is a run directory
-of its own, as t2t-avg-all writes one, with decoding.json beside it, which all that decodes reads.
+length penalty, so each search decodes anew. Among weights that are nearly as good as the best, the
+mean of the most checkpoints wins; for a rate that falls to 0, the newest. Among such searches the
+most usual wins. The result is a run directory, as t2t-avg-all writes one, with decoding.json, which
+all programs that decode read.
 """
 
 import dataclasses
@@ -38,7 +38,7 @@ _MEND = "Delete it to decode with tensor2tensor's settings, or write it anew: t2
 
 @dataclasses.dataclass(frozen=True)
 class Weights:
-    """Weights that were tried: the mean of the checkpoints of these steps, and its BLEU."""
+    """Tried weights: the mean of the checkpoints of these steps, and its BLEU."""
 
     name: str
     steps: tuple[int, ...]
@@ -47,7 +47,7 @@ class Weights:
 
 @dataclasses.dataclass(frozen=True)
 class Beams:
-    """A search that was tried, and its BLEU."""
+    """A tried search, and its BLEU."""
 
     beam_size: int
     alpha: float
@@ -62,16 +62,16 @@ class Beams:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TunedDecoding:
-    """What was chosen, and of what.
+    """What was chosen, and from what.
 
     Attributes:
-        weights: the weights that were taken.
+        weights: the chosen weights.
         search: how to decode with them.
-        sentences: on which sentences that was found out, in words.
+        sentences: the sentences of the choice, in words.
         signature: sacreBLEU's.
-        asked: what was to be tried, as flags.
-        weights_tried, searches_tried: everything that was tried.
-        weights_digest: of the weights that lie beside it; "": of a version that kept none.
+        asked: what to try, as flags.
+        weights_tried, searches_tried: everything tried.
+        weights_digest: of the weights beside it; "": an older version recorded none.
     """
 
     __pydantic_config__: ClassVar[dict] = {"extra": "forbid"}
@@ -126,13 +126,13 @@ class TuneRequest:
 
     @property
     def penalties(self) -> list[float]:
-        """The length penalties, without repeats, the usual first, then those nearest to it."""
+        """The length penalties, without repeats, the usual one first, then the nearest."""
         numbers = {fields.parse_like(1.0, "alphas", n) for n in self.alphas.split(",")}
         return sorted(numbers, key=lambda alpha: (abs(alpha - DEFAULT.alpha), alpha))
 
 
 def check(run: Any, out: RunDirectory) -> None:
-    """Refuses, before anything heavy is loaded, what cannot be tuned, or not there.
+    """Refuses, before anything heavy is loaded, a run or folder that cannot be tuned.
 
     Raises:
         UserError: if the run writes no text, has no checkpoint, or is the folder of the result, or
@@ -164,11 +164,10 @@ def tune(
 
     Args:
         run: the run, a `runs.TrainedRun`; its `best` is looked at too.
-        out: the run directory of the result. What an earlier call has written there is replaced
-            once the new result is known, or left, where the same would come out and the weights
-            are those that were chosen.
+        out: the run directory of the result. An earlier result there is replaced once the new one
+            is known. It stays if the same request made it and its weights are unchanged.
         request: what to try.
-        say: gets a line for all that is tried.
+        say: gets a line for each try.
         searches: as `engine.ModelEngine` takes it.
 
     Raises:
@@ -261,7 +260,7 @@ def _tune(
 
 
 def _candidates(run: Any, n: int) -> list[tuple[str, list[pathlib.Path]]]:
-    """Returns names and checkpoints of what may be averaged, the simplest first."""
+    """Returns names and checkpoints of the candidates, the simplest first."""
     from t2t_repro.training import checkpoints
 
     newest = checkpoints.list_checkpoints(run.path)[-n:]
@@ -294,7 +293,7 @@ def _candidates(run: Any, n: int) -> list[tuple[str, list[pathlib.Path]]]:
 
 
 def _rate_falls(hparams: HParams, step: int) -> bool:
-    """Whether a step is among the last ones, in which the learning rate falls to 0."""
+    """Returns whether a step is among the last, in which the learning rate falls to 0."""
     if not {"train_steps", "learning_rate_decay_steps"} <= hparams.read_by_schedule:
         return False
     if hparams.optimizer_multistep_accumulate_steps:  # there it counts other steps
@@ -303,16 +302,16 @@ def _rate_falls(hparams: HParams, step: int) -> bool:
 
 
 def _good(tried: Sequence) -> list:
-    """Returns what is as good as the best but for chance."""
+    """Returns the candidates that are tied with the best."""
     least = round(max(each.bleu for each in tried) - _CHANCE, 2)
     return [each for each in tried if each.bleu >= least]
 
 
 def _best(tried: Sequence[Weights], newest: bool) -> Weights:
-    """Returns, of the weights that are good, the widest mean, or the first: the newest, if it is.
+    """Returns the mean of most checkpoints among tied weights; or the first, if that is the newest.
 
-    A rate that falls to 0 takes the noise out that a mean takes out of others: there the newest
-    were as good as means of the fall, or better (benchmarks/RESULTS.md, "A rate that falls to 0").
+    A rate that falls to 0 removes the noise that a mean removes elsewhere: there the newest were as
+    good as means of the fall, or better (benchmarks/RESULTS.md, "A rate that falls to 0").
     """
     good = _good(tried)
     if newest and tried[0] in good:
@@ -321,7 +320,7 @@ def _best(tried: Sequence[Weights], newest: bool) -> Weights:
 
 
 def _digest(paths: Iterable[pathlib.Path]) -> str:
-    """Returns what distinguishes checkpoints from others of the same steps."""
+    """Returns the digest of checkpoints."""
     digest = hashlib.sha256()
     for path in sorted(set(paths), key=os.fspath):
         digest.update(path.name.encode() + bytes.fromhex(files.sha256(path / WEIGHTS)))
