@@ -1,13 +1,13 @@
 """How large a batch may be, and how many make an update of a set size.
 
 `find` halves batch_size until steps on the largest batches fit into memory. A process that runs out
-of memory is often killed, not told: each size has a process of its own.
+of memory is often killed without an error, so each size gets a process of its own.
 
 `choose` makes updates of hparam effective_batch_size on whatever devices, as the paper's of 25,000
-tokens. A batch of batch_size tokens holds fewer, for padding counts there. How many real ones it
-has is known of the data; so few batches as may be are gathered for an update (multistep_adam), and
-they are made smaller until both sides together have twice effective_batch_size. What was chosen is
-in the run's hparams; a run that goes on keeps it, on other devices too, of which the trainer warns.
+tokens. A batch of batch_size tokens holds fewer, because padding counts there. The data tell how
+many real ones it has. As few batches as possible are gathered for an update (multistep_adam), and
+they are made smaller until both sides together have twice effective_batch_size. The run's hparams
+record the choice. A resumed run keeps it, also on other devices, and the trainer warns.
 """
 
 import dataclasses
@@ -41,7 +41,7 @@ _ROUNDS = 5  # the tokens of a batch do not quite follow its size: sizes are rou
 
 
 def find(request: TrainRequest) -> int:
-    """Prints and returns the first that fits of batch_size, its half, and so on.
+    """Prints and returns the first of batch_size, its half, and so on that fits.
 
     Args:
         request: what to train; its data are there.
@@ -96,11 +96,11 @@ def largest_batches(
     """Returns the batches that need the most memory: of the most tokens, and of the longest.
 
     Args:
-        hparams: say what the buckets are.
+        hparams: determine the buckets.
         longest: the longest example of the data.
         length_multiplier: of the problem.
-        packed_length: of the problem, the length of its rows in the place of max_length; None: it
-            is not packed.
+        packed_length: of the problem, the length of its rows, instead of max_length; None: it is
+            not packed.
     """
     hparams = dataclasses.replace(hparams, max_length=packed_length or hparams.max_length)
     scheme = hparams_to_batching_scheme(hparams, length_multiplier=length_multiplier)
@@ -113,14 +113,14 @@ def largest_batches(
 
 
 def choose(request: TrainRequest, replicas: int) -> TrainRequest:
-    """Returns a request whose updates have the size that is asked for, if one is.
+    """Returns a request whose updates have the requested size, if there is one.
 
     Args:
-        request: as the user put it. Where its data are not there yet, WMT's are assumed.
+        request: the user's. If its data do not exist yet, WMT's are assumed.
         replicas: how many devices share each batch.
 
     Raises:
-        UserError: if the user says too how many batches to gather.
+        UserError: if the user also sets how many batches to gather.
     """
     hparams = request.config.hparams
     wanted = hparams.effective_batch_size
@@ -157,10 +157,10 @@ def _with(request: TrainRequest, **changes: Any) -> TrainRequest:
 
 
 def data_of(request: TrainRequest) -> DataNeeds:
-    """Returns what the data of a run take.
+    """Returns what the data of a run need.
 
     Raises:
-        UserError: if they are broken, or are not there and nothing makes them.
+        UserError: if they are broken, or missing and not made by the request.
     """
     problem, data_dir, job = request.problem, request.config.data_dir, request.job
     if job is None:
@@ -181,7 +181,7 @@ class MeanBatch(NamedTuple):
 
 
 def mean_batch(request: TrainRequest, data: DataNeeds) -> MeanBatch:
-    """Returns the mean batch of a run, where its data are not there one of WMT's."""
+    """Returns the mean batch of a run; without data, one of WMT's."""
     hparams, problem = request.config.hparams, request.problem
     if data.are_there:
         from t2t_repro.data.pipeline import describe

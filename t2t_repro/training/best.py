@@ -1,12 +1,12 @@
-"""What the evaluations of a run decide: which checkpoints are the best, and when it ends.
+"""The best checkpoints of a run, and early stopping, by its evaluations.
 
 The best lie in the folder `best` of their run, a run directory of its own, as t2t-avg-all writes
 one: t2t-decoder, t2t-eval and t2t-avg-all take it for --output_dir or --model_dir. It holds weights
 alone, as hard links where the file system has them; `checkpoints/ranking.json` says which is first.
 
-A run ends early where its evaluations no longer get better (T2T: `EarlyStoppingHook` and
+A run ends early when its evaluations no longer improve (T2T: `EarlyStoppingHook` and
 `has_metric_plateaued` of utils/metrics_hook.py). metrics.jsonl is read after each evaluation and
-before the first step, so that a run that was killed stops where it would have stopped.
+before the first step, so that a killed run stops where it would have stopped.
 """
 
 import dataclasses
@@ -36,7 +36,7 @@ FLAGS = "eval_early_stopping_"  # with which those of t2t-trainer begin
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class KeepBest:
-    """How many checkpoints to keep in `best`, and what they are judged by.
+    """How many checkpoints to keep in `best`, and by which metric.
 
     Attributes:
         count: this many.
@@ -61,16 +61,15 @@ class KeepBest:
     ) -> bool:
         """Keeps the checkpoint of `step` if it is among the best so far; returns whether it is.
 
-        Those that were judged by other examples cannot be compared with it: they rank behind it.
+        Checkpoints that were evaluated on other examples rank below it.
 
         Args:
             run: whose checkpoint it is.
             step: that of the checkpoint.
-            values: what its evaluation found; what is no metric is left out.
-            split: what was evaluated; "": it is not known, and compared with all.
+            values: of its evaluation; those that are no metrics are ignored.
+            split: what was evaluated; "": unknown, and compared with all.
             sample: which part of it, in words.
-            weights: what to keep, by the names that a checkpoint has for them; None: the whole
-                checkpoint that the run holds.
+            weights: what to keep, by a checkpoint's names; None: the run's whole checkpoint.
         """
         from t2t_repro.training import checkpoints
 
@@ -104,7 +103,7 @@ class KeepBest:
         return scores
 
     def _cost(self, entry: Ranked, new: Ranked) -> tuple[float, int]:
-        """Returns what sorts an entry: less is better, and of equals the older one is."""
+        """Returns the key of an entry: less is better, and of equals the older one."""
         known = entry.split and new.split and self.metric in entry.values
         if known and self._of(entry) != self._of(new):
             return math.inf, 0  # such keep their order, in which the first was the best
@@ -112,7 +111,7 @@ class KeepBest:
         return _cost(value, self.metric in LESS_IS_BETTER), entry.step
 
     def _of(self, entry: Ranked) -> tuple[str, str]:
-        """Returns what an entry's metric is of: the split, and which part of it."""
+        """Returns the split of an entry's metric, and which part of it."""
         return entry.split, sample_of(self.metric, entry.sample)
 
 
@@ -121,9 +120,9 @@ class EarlyStopping:
     """When to stop; T2T's flags without their "eval_early_stopping_".
 
     Attributes:
-        steps: over how many steps the metric has to have stood still.
+        steps: stop after this many steps without a gain.
         metric: one of those that the evaluation reports.
-        metric_delta: a gain of less than this, from the first of these steps on, is none; 0: any
+        metric_delta: smaller gains than this since the first of these steps do not count; 0: any
             gain counts, whatever the metric's scale (T2T's default is 0.1, which no step of a BLEU
             between 0 and 1 reaches).
         split: which evaluations count.
@@ -136,7 +135,7 @@ class EarlyStopping:
 
     @classmethod
     def of_options(cls, options: Mapping[str, str]) -> "EarlyStopping | None":
-        """Returns the early stopping of a run by what its run.json keeps of flags; None: none.
+        """Returns the early stopping of the flags in a run's run.json; None: none.
 
         Args:
             options: {flag: text}.
@@ -152,12 +151,12 @@ class EarlyStopping:
         )
 
     def reason(self, rows: Iterable[Mapping[str, Any]], sample: str) -> str:
-        """Returns why the rows of metrics.jsonl say that the run should stop; "": it should not.
+        """Returns the reason to stop, by the rows of metrics.jsonl; "": none.
 
         Args:
             rows: the rows.
-            sample: what the run evaluates of the split, in words; evaluations of anything else, as
-                by t2t-eval, or before the run went on with other flags, do not count.
+            sample: what the run evaluates of the split, in words; evaluations of other data, as by
+                t2t-eval or under earlier flags, do not count.
         """
         wanted = sample_of(self.metric, sample)
         values = {
@@ -183,15 +182,15 @@ class EarlyStopping:
 
 
 def plateau(values: Mapping[int, float], steps: int, delta: float, *, minimize: bool) -> int | None:
-    """Returns the step since which a metric has not got better, for at least `steps`; None: it has.
+    """Returns the step since which a metric has not improved, for at least `steps`; None: it has.
 
     T2T `has_metric_plateaued`: all values since the last that is at least `steps` old are compared
     with that one. To become nan is no gain, of nan anything else is one.
 
     Args:
         values: {step: value}.
-        steps: how long it has to have stood still.
-        delta: how much better counts; 0: anything better.
+        steps: the length of the plateau.
+        delta: the least gain that counts; 0: any.
         minimize: whether less is better.
     """
     ordered = sorted(values.items())
@@ -204,7 +203,7 @@ def plateau(values: Mapping[int, float], steps: int, delta: float, *, minimize: 
 
 
 def _cost(value: float, minimize: bool) -> float:
-    """Returns what is less where a metric is better; of nan it is infinite."""
+    """Returns a cost, lower for a better metric; infinite for nan."""
     if math.isnan(value):
         return math.inf
     return value if minimize else -value

@@ -1,4 +1,4 @@
-"""Checkpoints: directories that are complete or not there, readable with numpy alone.
+"""Checkpoints: directories that are whole or absent, readable with numpy alone.
 
 A checkpoint is a folder `ckpt-STEP` of
 
@@ -13,8 +13,8 @@ second pass, and stores plain bytes: as fast as the disk. Keras's own .weights.h
 the order in which a process made them and has no checksum; tf.train.Checkpoint needs TensorFlow.
 Everything is written under a temporary name, flushed to the disk, and renamed.
 
-First come the folders and their files, then a model's variables in them, then the means of several,
-then the thread that writes them while the training goes on.
+The module has the folders and their files, a model's variables in them, averages, and the thread
+that writes them during training.
 """
 
 import collections
@@ -88,9 +88,9 @@ def step_of(path: pathlib.Path) -> int:
 def latest(
     directory: str | os.PathLike, warn: Callable[[str], None] = on_stderr
 ) -> pathlib.Path | None:
-    """Returns the newest whole checkpoint, or None; names those that are not whole to `warn`.
+    """Returns the newest whole checkpoint, or None; passes damaged ones to `warn`.
 
-    In a folder with a RANKING, as the `best` of a run, it is the first of that order instead.
+    In a folder with a RANKING, such as a run's `best`, it is the first of that order instead.
     """
     places: dict[int, int] = {}
     with contextlib.suppress(OSError, schema.Malformed):  # half of one says nothing
@@ -108,12 +108,12 @@ def latest(
 
 
 def newest_whole(folder: pathlib.Path, warn: Callable[[str], None]) -> pathlib.Path | None:
-    """Returns what a training goes on from; None: there is no checkpoint yet. See `latest`.
+    """Returns the checkpoint to resume from; None: there is none yet. See `latest`.
 
-    What a kill has left is removed.
+    Leftovers of a kill are removed.
 
     Raises:
-        UserError: if there are some, and none is whole.
+        UserError: if all are damaged.
     """
     _remove_leftovers(folder)
     newest = latest(folder, warn)
@@ -208,7 +208,7 @@ def _writing(folder: pathlib.Path, state: State) -> Iterator[pathlib.Path]:
 
 
 def _remove_leftovers(folder: pathlib.Path) -> None:
-    """Removes what a kill left while a checkpoint was written or deleted."""
+    """Removes the leftovers of a kill during a write or a deletion."""
     for leftover in folder.glob(f"*{INCOMPLETE}*"):
         shutil.rmtree(leftover, ignore_errors=True)
 
@@ -223,8 +223,7 @@ def delete(path: pathlib.Path) -> None:
 def prune(folder: pathlib.Path, keep_max: int, step: int) -> None:
     """Deletes the oldest checkpoints beyond `keep_max` (0: none) of those up to `step`.
 
-    A later one is damaged, or the run would not be here: it does not count. Nor does a permanent
-    one, which stays.
+    Later ones are damaged and do not count. Permanent ones do not count either, and stay.
     """
 
     def is_permanent(path: pathlib.Path) -> bool:
@@ -250,7 +249,7 @@ def _opened(path: pathlib.Path) -> BinaryIO:
 
 
 def _read_opened(file: BinaryIO) -> dict[str, np.ndarray]:
-    """Returns what `read_arrays` does, of an open file, as often as is wished."""
+    """Returns the same of an open file, which may be read again."""
     with _reading(file.name):
         zipfile.ZipFile(file).close()  # what is none, NumPy would take for something else
         file.seek(0)
@@ -278,7 +277,7 @@ def check_shapes(
 ) -> None:
     """Raises a UserError that lists every name or shape in which `values` differs.
 
-    `else_` is a sentence about what else can be done.
+    `else_` is a sentence about another way out.
     """
     faults = [f"missing {name} {shape}" for name, shape in shapes.items() if name not in values]
     faults += [f"unknown {name} {values[name].shape}" for name in values if name not in shapes]
@@ -304,7 +303,7 @@ def _current(name: str) -> str:
 
 @contextlib.contextmanager
 def _reading(file: str | os.PathLike) -> Iterator[None]:
-    """Turns what zipfile and NumPy raise of a file that is not as it was written into one error."""
+    """Turns the errors of zipfile and NumPy on a damaged file into one."""
     # RuntimeError, NotImplementedError too, is that of entries that say they are encrypted, or of
     # a kind that nobody knows.
     faults = (zipfile.BadZipFile, zlib.error, ValueError, EOFError, KeyError, RuntimeError)
@@ -363,7 +362,7 @@ def begin_averages(model: "keras.Model") -> None:
 
 
 def averaged(model: "keras.Model") -> contextlib.AbstractContextManager[None]:
-    """Lets the model compute by its moving averages, if it has some, as long as this lasts."""
+    """Gives the model its moving averages, if it has some, during the block."""
     begin_averages(model)
     of = averages(model)
     return having([(weight, of[id(weight)]) for weight in model.weights if id(weight) in of])
@@ -371,7 +370,7 @@ def averaged(model: "keras.Model") -> contextlib.AbstractContextManager[None]:
 
 @contextlib.contextmanager
 def having(values: Values) -> Iterator[None]:
-    """Lets weights have other values as long as the context lasts."""
+    """Gives weights other values during the block."""
     before = [(weight, np.array(weight)) for weight, _ in values]
     for weight, value in values:
         weight.assign(np.array(value))  # a copy: JAX would share the memory, and give it away
@@ -394,7 +393,7 @@ def save(directory: str | os.PathLike, model: "keras.Model", state: State) -> pa
 
 
 def snapshot(model: "keras.Model") -> dict[str, dict[str, np.ndarray]]:
-    """Returns {file: {name: array}} of a model as it stands: copies, which the next step leaves."""
+    """Returns {file: {name: array}} of a model: copies, which the next step does not change."""
     saved = _saved_weights(model)
     begin_averages(model)
     training = _training_variables(model) if getattr(model, "optimizer", None) else {}
@@ -432,10 +431,10 @@ def restore(model: "keras.Model", path: str | os.PathLike) -> State:
 
 
 def load_weights(model: "keras.Model", path: str | os.PathLike) -> State:
-    """Puts weights alone into a built model.
+    """Puts only the weights into a built model.
 
     Args:
-        model: the model that the checkpoint was made from.
+        model: built, with the checkpoint's hparams and vocabulary.
         path: a run directory or a folder of checkpoints (the newest whole one is taken, in `best`
             the best), or one checkpoint.
 
@@ -456,9 +455,9 @@ def assign(variables: dict[str, "keras.Variable"], values: dict, path: pathlib.P
 
 
 def _saved_weights(model: "keras.Model") -> dict[str, "keras.Variable"]:
-    """Returns what weights.npz has: the weights, in the place of each its average if it has one.
+    """Returns the arrays of weights.npz: the weights, or their averages where there are some.
 
-    The optimizer is built by this.
+    It builds the optimizer.
     """
     optimizer = getattr(model, "optimizer", None)
     if optimizer is not None and not optimizer.built:
@@ -468,7 +467,7 @@ def _saved_weights(model: "keras.Model") -> dict[str, "keras.Variable"]:
 
 
 def _training_variables(model: "keras.Model") -> dict[str, "keras.Variable"]:
-    """Returns all else that a step changes: optimizer variables and seeds, in a stable order."""
+    """Returns the other variables that a step changes: optimizer and seeds, in a stable order."""
     named = {f"{_SEED}{index:04d}": seed for index, seed in enumerate(seed_variables(model))}
     of = averages(model)
     named |= {f"trained/{name}": w for name, w in weights(model).items() if id(w) in of}
@@ -486,7 +485,7 @@ def seed_variables(model: "keras.Model") -> list["keras.Variable"]:
 
 
 def _optimizer(model: "keras.Model") -> Any:
-    """Returns what keeps the averages: the optimizer, or that inside one that scales the loss."""
+    """Returns the optimizer that keeps the averages, also from inside one that scales the loss."""
     optimizer = getattr(model, "optimizer", None)
     return getattr(optimizer, "inner_optimizer", optimizer)
 
@@ -495,7 +494,7 @@ def _optimizer(model: "keras.Model") -> Any:
 
 
 def average(paths: Sequence[pathlib.Path], out: str | os.PathLike) -> pathlib.Path:
-    """Averages weights in float64 and writes them as `out/ckpt-STEP`, STEP being the last one's.
+    """Averages weights in float64 and writes them as `out/ckpt-STEP`, with the last one's STEP.
 
     Raises:
         UserError: if names or shapes differ.
@@ -510,8 +509,8 @@ def members(
 
     Args:
         paths: the checkpoints.
-        gone: called with one that a trainer has removed since it was found, which is left out;
-            None: that is an error.
+        gone: called with one that a trainer has removed in the meantime, which is skipped; None:
+            that is an error.
     """
     for path in paths:
         try:
@@ -529,9 +528,9 @@ def rolling_average(
 ) -> Iterator[pathlib.Path]:
     """Yields the average of each `window` successive checkpoints as it is written to `out`.
 
-    It has the time of the last of them (T2T's bin/t2t_avg_all.py). A checkpoint is read when it
-    comes, and once more when it leaves the window. Its file is open meanwhile, since a trainer may
-    remove the checkpoint; all weights would not fit into memory.
+    Its time is the last one's (T2T's bin/t2t_avg_all.py). A checkpoint is read when it enters the
+    window, and again when it leaves it. Its file is open meanwhile, since a trainer may remove the
+    checkpoint; all weights would not fit into memory.
     """
     folder, sums = pathlib.Path(out), dict[str, np.ndarray]()
     held: collections.deque[Member] = collections.deque()
@@ -564,14 +563,14 @@ def rolling_average(
 
 
 def _averaged(path: pathlib.Path) -> tuple[int, ...] | None:
-    """Returns of which steps a checkpoint is the mean; None: there is none."""
+    """Returns the steps of which a checkpoint is the mean; None: there is no checkpoint."""
     with contextlib.suppress(CorruptCheckpoint):
         return read_state(path).averaged
     return None
 
 
 def check_free(run: RunDirectory, out: RunDirectory) -> None:
-    """Refuses a folder that is not for averages of the run, and holds what is not to be replaced.
+    """Refuses a folder that holds other checkpoints than averages of the run.
 
     Raises:
         UserError: naming it.
@@ -593,8 +592,8 @@ class Saver:
     """Writes the checkpoints of one run, one at a time, in a thread beside the next steps.
 
     Args:
-        folder: where they go; None: nowhere, as of a worker that leaves the writing to the chief.
-        keep_max: delete the oldest beyond this many, but for the permanent ones; 0: keep all.
+        folder: where they go; None: nowhere, for a worker that is not the chief.
+        keep_max: delete the oldest beyond this many, except permanent ones; 0: keep all.
     """
 
     def __init__(self, folder: pathlib.Path | None, keep_max: int = 0):
@@ -608,7 +607,7 @@ class Saver:
         state: State,
         more: dict[str, dict[str, np.ndarray]] | None = None,
     ) -> None:
-        """Copies the model as it stands and begins to write it; the one before is written first.
+        """Copies the model and begins to write it; waits for the one before.
 
         Args:
             model: as `snapshot` takes it.
@@ -616,7 +615,7 @@ class Saver:
             more: other files of the checkpoint: {file: {name: array}}.
 
         Raises:
-            OSError: if that one could not be.
+            OSError: if that one could not be written.
         """
         self.wait()
         if self._folder is not None:
@@ -624,7 +623,7 @@ class Saver:
             self._writing = self._thread.submit(self._write, self._folder, arrays, state)
 
     def wait(self) -> None:
-        """Returns when what was saved is whole on the disk.
+        """Waits until the checkpoint is whole on the disk.
 
         Raises:
             OSError: if it could not be written, as on a full disk; the earlier ones are whole.
@@ -634,12 +633,12 @@ class Saver:
             writing.result()
 
     def check(self) -> None:
-        """Raises what a write that has ended by now could not do; waits for nothing."""
+        """Raises the error of a finished write; waits for nothing."""
         if self._writing is not None and self._writing.done():
             self.wait()
 
     def close(self) -> None:
-        """Waits like `wait`, but raises nothing: the block that it ends has said what is wrong."""
+        """Waits like `wait`, but raises nothing: the block that ends has raised already."""
         self._thread.shutdown()
 
     def _write(self, folder: pathlib.Path, arrays: dict, state: State) -> None:

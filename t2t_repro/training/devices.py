@@ -1,6 +1,6 @@
 """The devices of a run: one, several of this host, or those of several hosts.
 
-The hosts stand in TF_CONFIG, the same on each but for the index:
+TF_CONFIG names the hosts, the same on each except for the index:
 
   TF_CONFIG='{"cluster": {"worker": ["a:2222", "b:2222"]}, "task": {"type": "worker", "index": 0}}'
 
@@ -8,8 +8,8 @@ Index 0, or the one of type "chief", is the chief.
 
 Every device trains on its shard of each batch and holds all the weights. Whatever is not a step
 (checkpoints, metrics, evaluation, for which models/copies.py shares batches among its devices) is
-the chief's alone: the other workers get weights, optimizer and place in the data from it through
-the network, and need no folder that they share with it.
+the chief's alone. The other workers get weights, optimizer and place in the data from it through
+the network, without a shared folder.
 """
 
 import contextlib
@@ -43,11 +43,11 @@ Device = tuple[str, int]  # its name, as its maker calls it, and bytes of memory
 
 @dataclasses.dataclass(frozen=True)
 class Cluster:
-    """The worker processes of a run. One alone, the default, needs no address.
+    """The worker processes of a run. The default is one, without address.
 
     Attributes:
         addresses: HOST:PORT of each, the chief's first.
-        index: which of them this process is.
+        index: that of this process.
     """
 
     addresses: tuple[str, ...] = ("",)
@@ -60,7 +60,7 @@ class Cluster:
 
     @property
     def is_chief(self) -> bool:
-        """Whether this worker is the one that writes the run directory and evaluates."""
+        """Whether this worker writes the run directory and evaluates."""
         return self.index == 0
 
     def __str__(self) -> str:
@@ -109,14 +109,14 @@ class Devices:
         return contextlib.nullcontext() if self.strategy is None else self.strategy.scope()
 
     def broadcast(self, model: keras.Model, note: Any = None) -> Any:
-        """Makes every replica stand where the chief stands, but for the random numbers.
+        """Gives every replica the chief's state, except for the random numbers.
 
-        The variables of all become the chief's. The seeds of each replica are the chief's moved on
-        by its number, so that no two drop the same values; the chief's own stay as they are.
+        All variables become the chief's. A replica's seeds are the chief's plus its number, so that
+        no two drop the same values.
 
         Args:
             model: built and compiled.
-            note: what the chief wants all workers to know, as JSON can say it.
+            note: a value of the chief for all workers, as JSON.
 
         Returns:
             The chief's note.
@@ -139,7 +139,7 @@ class Devices:
         return note
 
     def check_alike(self, settings: Mapping[str, Any]) -> None:
-        """Raises a UserError if a worker has other `settings` than the chief; names them."""
+        """Raises a UserError that names the `settings` in which a worker differs from the chief."""
         if self.cluster.size == 1:
             return
         checksums = np.zeros((self.cluster.size, len(settings)), "int64")
@@ -158,14 +158,14 @@ class Devices:
         )
 
     def all_reduce(self, values: Sequence[int]) -> list[int]:
-        """Returns the sum of each value over the workers; none goes on before all have called."""
+        """Returns the sum of each value over the workers; waits for all of them."""
         if self.cluster.size == 1:
             return list(values)
         return self._worker_sum(np.array(values, "int64")).numpy().tolist()
 
     @functools.cached_property
     def _worker_sum(self) -> Callable:
-        """A function of an array that sums it over the workers."""
+        """Returns a function that sums an array over the workers."""
         import tensorflow as tf
 
         strategy, first = self.strategy, self.first_replica
@@ -198,12 +198,12 @@ def choose(worker_gpu: int | None = None, environment: Mapping[str, str] = os.en
     Call it before anything else of TensorFlow or JAX runs.
 
     Args:
-        worker_gpu: how many of this worker; None: all GPUs it sees, one CPU where it sees none. On
-            a CPU several are parts of it, to try out what several GPUs would do.
+        worker_gpu: how many of this worker; None: all GPUs, or one CPU. On a CPU several are
+            virtual devices, to try out what several GPUs would do.
         environment: where TF_CONFIG is.
 
     Raises:
-        UserError: if there are fewer, or TF_CONFIG is wrong, or asks for what the backend has not.
+        UserError: if there are fewer, or TF_CONFIG is wrong or not supported by the backend.
     """
     cluster, backend = cluster_of(environment), keras.backend.backend()
     if not os.environ.get(TF_CONFIG, "x").strip():
@@ -234,7 +234,7 @@ def here(worker_gpu: int | None = None) -> Devices:
 
 
 def described() -> str:
-    """Returns what Keras computes on here, such as "tensorflow on 2 x NVIDIA H100"."""
+    """Returns backend and devices, such as "tensorflow on 2 x NVIDIA H100"."""
     gpus = _gpu_names() or ["CPU"]
     return f"{keras.backend.backend()} on {f'{len(gpus)} x ' * (len(gpus) > 1)}{gpus[0]}"
 
@@ -295,9 +295,9 @@ def _under_jax(worker_gpu: int | None, cluster: Cluster) -> Devices:
 def _keep_programs() -> None:
     """Lets JAX keep its programs in $XDG_CACHE_HOME/t2t_repro/xla, by default of ~/.cache.
 
-    A step of transformer_base takes half a minute to compile, and four seconds to load. And that is
-    the same program: compiling anew, XLA may choose other ones by their time, and these round
-    otherwise. Where JAX_COMPILATION_CACHE_DIR is set that counts, and empty there is none.
+    A step of transformer_base takes half a minute to compile, and four seconds to load. A kept
+    program also rounds the same: when XLA compiles again, its timings may choose another.
+    JAX_COMPILATION_CACHE_DIR overrides the folder; empty, nothing is kept.
     """
     import jax
 
@@ -311,7 +311,7 @@ def _keep_programs() -> None:
 
 
 def _count(worker_gpu: int | None, gpus: int, cluster: Cluster) -> int:
-    """Returns how many devices this worker trains on, of so many GPUs."""
+    """Returns how many devices this worker trains on, of `gpus` GPUs."""
     if worker_gpu is None:
         return gpus or 1
     _check_count(worker_gpu, gpus or (1 if cluster.size > 1 else max(2, available_cores())))
@@ -328,7 +328,7 @@ def _check_count(wanted: int, most: int) -> None:
 
 
 def names(where: Devices) -> str:
-    """Returns what the devices of a run are, for people, such as "2 x NAME, 16.0 GB"."""
+    """Returns a run's devices in words, such as "2 x NAME, 16.0 GB"."""
     return _counted(found(where))
 
 
@@ -345,7 +345,7 @@ def found(where: Devices) -> list[Device]:
 
 
 def _gpu_names() -> list[str]:
-    """Returns the GPUs that the backend finds, as their maker calls them."""
+    """Returns the names of the GPUs that the backend finds."""
     if keras.backend.backend() != "tensorflow":
         import jax
 
@@ -369,7 +369,7 @@ def nvidia_gpus() -> list[Device]:
 
 
 def compiles(asked: bool = False) -> bool:
-    """Returns whether XLA compiles the steps of a model: under JAX, or where it is `asked` to."""
+    """Returns whether XLA compiles the steps of a model: under JAX, or if `asked`."""
     return asked or keras.backend.backend() == "jax"
 
 

@@ -26,7 +26,7 @@ def for_all_shapes(
     """Returns a function of {feature: int32 (B, length)}, compiled by TensorFlow in one trace.
 
     Args:
-        function: takes the batch, and what `more` describes by a tf.TensorSpec each.
+        function: takes the batch, and the values of `more`, a tf.TensorSpec each.
         features: the names.
         jit_compile: whether by XLA.
         more: see `function`.
@@ -42,13 +42,13 @@ WHAT_TO_DO = "Lower the learning rate, raise learning_rate_warmup_steps, or set 
 
 
 class Made(NamedTuple):
-    """What a step made of a batch.
+    """The result of a step.
 
     Attributes:
         loss: that of the batch before the update.
         finite: whether it and the gradients are; if not there was no update.
         squares: float32 (trainable variables,), the squared norm of each gradient before it is
-            clipped; of no meaning where it was not asked for.
+            clipped; meaningless if not requested.
     """
 
     loss: float
@@ -71,14 +71,14 @@ def step_function(
 
     It is the step of models/tensorflow_step.py or jax_step.py, as in `Model.fit`. The batch is that
     of a worker, {"inputs", "targets"} of int32 (B, length). Its devices take consecutive shards of
-    it; under JAX they must divide its rows. Whoever wants the norms of the step's gradients says so
-    by a second argument, `observed`. That costs a pass over the gradients, and changes nothing. Of
-    several workers all ask or none. Where there is no memory it raises a UserError.
+    it; under JAX they must divide its rows. A second argument, `observed`, asks for the norms of
+    the step's gradients. They cost a pass over the gradients, and change nothing. All workers ask
+    or none. Without memory it raises a UserError.
 
     Args:
         model: built and compiled; with run_eagerly, as Keras has it, TensorFlow traces nothing.
         devices: what `devices.choose` returned.
-        ahead: of which shapes programs are made at once, under JAX.
+        ahead: compiles the programs of these shapes ahead, under JAX.
     """
     if not model.optimizer.built:  # variables made while tracing would cost a second trace
         with devices.scope():
@@ -168,7 +168,7 @@ def _on_replicas(model: GuardedModel, devices: Devices) -> Step:
 
 
 def _under_jax(model: GuardedModel, devices: Devices, ahead: "CompilePool | None") -> Step:
-    """Compiled once for each shape of a batch; several devices hold the whole state each."""
+    """Returns the step under JAX, compiled for each shape; each device holds the whole state."""
     import jax
 
     from t2t_repro.models import jax_step
@@ -223,9 +223,9 @@ def _under_jax(model: GuardedModel, devices: Devices, ahead: "CompilePool | None
 class CompilePool:
     """Compiles a JAX step for each shape of a batch, in threads; `close` waits for them.
 
-    For a GPU that takes long, since XLA tries many programs for each product and keeps the fastest,
-    and a run has as many shapes as buckets. So threads make them, those of the most frequent shapes
-    first, and batches whose program is there are trained on meanwhile.
+    For a GPU that takes long: XLA tries many programs for each product, and a run has as many
+    shapes as buckets. So threads compile them, the most frequent shapes first, while batches of
+    finished programs are trained on.
 
     Args:
         shapes: what to compile, in this order.
@@ -241,7 +241,7 @@ class CompilePool:
         self._lower: Callable[[FeatureShapes], Any]  # that of `begin`
 
     def close(self) -> None:
-        """Waits for what is at work, and begins no more."""
+        """Waits for running compilations, and begins no more."""
         self._pool.shutdown(cancel_futures=True)
 
     def begin(self, lower: Callable[[FeatureShapes], Any]) -> None:
@@ -256,10 +256,10 @@ class CompilePool:
             )
 
     def program(self, batch: Mapping[str, Any]) -> Callable | None:
-        """Returns the program for a batch, once it is there; None: it is not among the shapes.
+        """Returns the program for a batch, once it is compiled; None: it is not among the shapes.
 
         Raises:
-            CancelledError: on a signal, while it is not there.
+            CancelledError: on a signal, while it waits.
         """
         shape = {name: ids.shape for name, ids in batch.items()}
         future = self._programs.get(_key(shape))
@@ -288,10 +288,10 @@ class CompilePool:
 
 
 def compile_ahead(dataset: Any, devices: Devices, steps: int, say: Say) -> CompilePool:
-    """Returns what is worth compiling ahead: on GPUs under JAX, shapes that `steps` will need.
+    """Returns the pool of shapes worth compiling ahead: on GPUs under JAX, those of `steps`.
 
     Args:
-        dataset: of `pipeline.make_dataset`; another's shapes are compiled as they come.
+        dataset: of `pipeline.make_dataset`; shapes of others are compiled on demand.
         devices: what trains.
         steps: how many batches are to come.
         say: see `CompilePool`.
@@ -308,7 +308,7 @@ def _key(shape: FeatureShapes) -> tuple:
 
 
 def was_compiling(model: keras.Model) -> bool:
-    """Returns whether a step that has failed was not executed yet, as far as that can be known.
+    """Returns whether a failed step was probably still compiling.
 
     JAX takes the variables' arrays for its results when it executes.
     """
@@ -318,6 +318,6 @@ def was_compiling(model: keras.Model) -> bool:
 
 
 def shapes(batch: Mapping[str, Any]) -> str:
-    """Returns such as "inputs 31 x 128, targets 31 x 120"."""
+    """Returns the shapes in words, such as "inputs 31 x 128, targets 31 x 120"."""
     sizes = {side: np.shape(value) for side, value in batch.items()}
     return ", ".join(f"{side} {rows} x {length}" for side, (rows, length) in sizes.items())

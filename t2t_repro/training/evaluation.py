@@ -1,4 +1,4 @@
-"""Evaluation of a model, teacher-forced, with tensor2tensor's metrics; and on which data."""
+"""Teacher-forced evaluation of a model, with tensor2tensor's metrics, and its data."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -102,13 +102,13 @@ class Evaluator:
 
 
 def _grown(ids: np.ndarray, axes: int) -> np.ndarray:
-    """Returns ids (B, length) with zeros behind them on the first axes, up to powers of two."""
+    """Returns ids (B, length) padded with zeros on the first axes, up to powers of two."""
     sizes = (*((1 << (size - 1).bit_length()) for size in ids.shape[:axes]), *ids.shape[axes:])
     return np.pad(ids, [(0, to - size) for to, size in zip(sizes, ids.shape, strict=True)])
 
 
 class _Statistics(keras.Model):
-    """The model and what evaluation needs of its logits, as one compiled prediction.
+    """The model and the statistics of its logits, as one compiled prediction.
 
     The logits, the largest arrays of all, never leave the device.
     """
@@ -121,8 +121,8 @@ class _Statistics(keras.Model):
     def for_all_shapes(self, features: tuple[str, ...], device: str):
         """Returns the prediction compiled by TensorFlow once for a device, for any shape.
 
-        Keras compiles the first shape apart, with other roundings: which one it is would depend on
-        where a run was resumed.
+        Keras compiles the first shape separately, with other rounding, and which shape is first
+        depends on where a run was resumed.
         """
 
         def call(batch):

@@ -144,8 +144,8 @@ def _legacy(hp, step):
 
 
 def correction(hparams: HParams) -> float:
-    """Returns the factor that T2T gives every optimizer with "adam" in its name as it is written,
-    in the legacy schedule alone; "Adam" and "Adafactor" get none.
+    """Returns T2T's factor for optimizers with a lower-case "adam" in their name, in the legacy
+    schedule alone; "Adam" and "Adafactor" get none.
     """
     return 0.002 if "adam" in hparams.optimizer else 1.0
 

@@ -33,12 +33,11 @@ class TrainingLog:
     """Reports steps and evaluations of one run.
 
     Attributes:
-        run: gets metrics.jsonl; None: nothing is reported, as of a worker that leaves it to the
-            chief.
+        run: gets metrics.jsonl; None: nothing is reported, for a worker that is not the chief.
         train_steps: where the run ends.
         every: report each this many steps, and the last.
-        stream: where the lines go; a terminal gets one line that is written over and over between
-            reports, anything else a line per report.
+        stream: where the lines go; a terminal gets one line that is overwritten between reports,
+            anything else a line per report.
         writer: gets the events; None: there are none.
     """
 
@@ -74,8 +73,8 @@ class TrainingLog:
             tokens: its real target tokens.
             seconds: how long it took.
             learning_rate: called for its value when there is something to report.
-            more: called for what else to record of a step that is reported, and for what is too
-                much for metrics.jsonl: that goes into the events alone.
+            more: called in reported steps for further values, and for those that go only into the
+                events.
         """
         if self._total_steps:  # the first step of a process compiles
             self._tokens += tokens
@@ -134,7 +133,7 @@ class TrainingLog:
             self._record("eval", step, values, {}, split=split, sample=sample, **labels)
 
     def recorded(self, step: int, split: str, sample: str) -> dict[str, float]:
-        """Returns what `evaluation` has recorded of these before; {} if nothing."""
+        """Returns what `evaluation` recorded before for these; {} if nothing."""
         wanted = {"kind": "eval", "step": step, "split": split, "sample": sample}
         for row in reversed(self.run.read_metrics() if self.run else []):
             if {"sample": sample, **row}.items() >= wanted.items():  # runs of old say no sample
@@ -143,7 +142,7 @@ class TrainingLog:
         return {}
 
     def restart(self, step: int) -> None:
-        """Says that the run goes on from a step: what was reported of later ones is void."""
+        """Declares that the run resumes from a step: later reports are void."""
         if self.run is not None:
             self.run.cut_metrics(step)
         if self.writer is not None:
@@ -154,7 +153,7 @@ class TrainingLog:
         self._write(text, overwrite=False)
 
     def close(self) -> None:
-        """Ends a line that was to be written over."""
+        """Ends a line that would be overwritten."""
         if self._unfinished_line:
             print(file=self.stream, flush=True)
             self._unfinished_line = False
@@ -213,7 +212,7 @@ class EventWriter:
         self._strings(kind, step, name, strings, create_summary_metadata(name, ""))
 
     def restart(self, step: int) -> None:
-        """Tells TensorBoard that the run goes on from `step`: later events are of steps undone."""
+        """Tells TensorBoard that the run resumes from `step`: later events are void."""
         from tensorboard.compat.proto.event_pb2 import SessionLog
 
         others = {path.parent.name for path in self._folder.glob("*/events.out.tfevents*")}
@@ -260,13 +259,13 @@ def norms(
     """Returns the global norms of a model, and those of its parts.
 
     Args:
-        model: it.
+        model: built.
         gradients: float32 (trainable variables,), the squared norm of the gradient of each; None:
             not known.
 
     Returns:
-        {"weight_norm": that of all trainable weights, "gradient_norm"}, and
-        {"weight_norm/PART": ...}, of each sublayer and of what else there is.
+        {"weight_norm": that of all trainable weights, "gradient_norm"}, and {"weight_norm/PART":
+        ...}, of each sublayer and of the other parts.
     """
     squares = {} if gradients is None else {"gradient_norm": gradients}
     # Of each variable, computed where it lies.
@@ -282,7 +281,7 @@ def norms(
 
 
 def _places(model: keras.Model) -> dict[str, list[int]]:
-    """Returns which trainable variables belong to each sublayer, or to what else there is."""
+    """Returns which trainable variables belong to each sublayer or other part."""
     names = {id(v): name for name, v in checkpoints.weights(model).items()}
     places: dict[str, list[int]] = {}
     for index, variable in enumerate(model.trainable_variables):

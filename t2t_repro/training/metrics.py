@@ -26,7 +26,7 @@ def token_statistics(logits, labels) -> dict:
     Returns:
         `cross_entropy` of each label, without label smoothing, float32; `in_top5`, 1.0 where the
         label is one of the five most likely ids (of equals, the lower ones); `predictions`, the
-        most likely id, int32. Positions of padding hold values too: who sums them leaves them out.
+        most likely id, int32. Padding has values too, which sums must leave out.
     """
     logits = ops.cast(logits, "float32")
     labels = ops.cast(labels, "int32")

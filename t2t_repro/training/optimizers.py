@@ -1,4 +1,4 @@
-"""The optimizers that T2T's hparam sets name, as Keras optimizers that walk T2T's trajectory.
+"""The optimizers of T2T's hparam sets, as Keras optimizers that give T2T's numbers.
 
 Source: T2T utils/optimize.py, utils/multistep_optimizer.py, utils/adafactor.py. In T2T the steps of
 an update come in this order: sum the gradients of all replicas, add the L2 term, clip by the global
@@ -54,9 +54,9 @@ class Optimizer(keras.optimizers.Optimizer):
     """What all of T2T's optimizers share: the L2 term and clipping by the global norm.
 
     With Keras's use_ema they keep the exponential moving average of the weights (Polyak and
-    Juditsky 1992). Its decay begins low, so that the first weights do not weigh in a short run: at
+    Juditsky 1992). Its decay begins low, so that the first weights do not count in a short run: at
     update n it is at most (1 + n) / (10 + n), as that of TensorFlow 1's ExponentialMovingAverage.
-    `training/checkpoints.py` is about its use.
+    `training/checkpoints.py` uses it.
 
     Args:
         learning_rate: a schedule or a float.
@@ -97,7 +97,7 @@ class Optimizer(keras.optimizers.Optimizer):
         self.assign(average, decay * old + (1.0 - decay) * new)
 
     def _update_model_variables_moving_average(self, trainable_variables):
-        """Does nothing: `update_step` has done it, which every strategy lets assign."""
+        """Does nothing: `update_step` has done it, where every strategy allows assignments."""
 
     def apply(self, grads, trainable_variables=None):
         if trainable_variables is None:
@@ -205,7 +205,7 @@ class Adam(Optimizer):
             self.assign(slot, value)
 
     def _add_up(self, gradient, total, learning_rate, variable, momentum, velocity) -> None:
-        """Adds up gradients; every so many batches assigns what `_updated` makes of their mean."""
+        """Adds up gradients; every `accumulate_steps` batches assigns `_updated` of their mean."""
         import tensorflow as tf
 
         tf.raw_ops.AssignAddVariableOp(resource=total.value.handle, value=gradient)
@@ -220,7 +220,7 @@ class Adam(Optimizer):
         tf.cond((self.iterations + 1) % self.accumulate_steps == 0, update, lambda: None)
 
     def _update_in_one_pass(self, gradient, learning_rate, variable, momentum, velocity) -> None:
-        """Assigns what `_updated` returns, by the kernel that T2T's own optimizer ran."""
+        """Assigns `_updated`'s values by the kernel of T2T's own optimizer."""
         import tensorflow as tf
 
         power1, power2 = self._beta_powers()
@@ -258,15 +258,14 @@ class Adam(Optimizer):
 class Adafactor(Optimizer):
     """Adafactor (https://arxiv.org/abs/1804.04235) as T2T's utils/adafactor.py.
 
-    A FusedVariable is taken for as many variables as it has sizes: T2T keeps the query, key and
-    value kernels and the shards of an embedding apart, and the scale, the clipping and the factors
-    of each are its own.
+    A FusedVariable counts as one variable for each of its sizes: T2T keeps the query, key and value
+    kernels and the shards of an embedding separate, each with its own scale, clipping and factors.
 
     Args:
         learning_rate, l2, clip_norm: see `Optimizer`.
         beta1: decay rate of the mean of updates; 0 keeps none, and needs no memory for it.
         beta2: decay rate of the second moment where decay_type is "adam".
-        clipping_threshold: an update's root mean square is held to this; 0 is off.
+        clipping_threshold: an update's root mean square is clipped to this; 0 is off.
         decay_type: "pow", the second moment's memory grows as steps**memory_exponent; or "adam".
         factored: keep row and column means of a matrix's second moment, not the matrix.
         memory_exponent: see decay_type.
@@ -378,8 +377,8 @@ def _rms(x):
 def _dense(gradient, variable):
     """Returns the gradient as one tensor, as in T2T, where an embedding's may be sparse.
 
-    Keras squares the rows of a sparse gradient before it adds up those of a repeated token, which
-    makes the second moment of Adam and the norm too small.
+    Keras squares the rows of a sparse gradient before it sums those of a repeated token, so that
+    Adam's second moment and the norm become too small.
     """
     if not hasattr(gradient, "indices"):
         return gradient
@@ -387,10 +386,10 @@ def _dense(gradient, variable):
 
 
 class Kind(NamedTuple):
-    """What makes an optimizer of config.py's OPTIMIZERS.
+    """An entry for an optimizer of config.py's OPTIMIZERS.
 
     make: its class.
-    t2t_slots: how T2T's checkpoints call its slots; None: they have no such optimizer.
+    t2t_slots: the names of its slots in T2T's checkpoints; None: T2T has no such optimizer.
     """
 
     make: type[Optimizer]

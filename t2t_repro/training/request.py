@@ -1,6 +1,6 @@
-"""What a training run is asked to do: made once, by t2t-trainer of its flags, and passed on.
+"""The request for a training run, made once by t2t-trainer from its flags.
 
-It loads nothing heavy, so that a wrong flag is answered at once.
+It loads nothing heavy, so that a wrong flag is refused at once.
 """
 
 import dataclasses
@@ -32,8 +32,8 @@ class Plan:
     """How long to train and what to do on the way; T2T's names where it has them.
 
     Attributes:
-        train_steps: the step at which the run ends, counted from its very start.
-        keep_best: which checkpoints to keep beside the newest; None: none.
+        train_steps: the step at which the run ends, counted from its start.
+        keep_best: the best checkpoints to keep beside the newest; None: none.
         early_stopping: when to stop before `train_steps`; None: never.
         the others: the flags of t2t-trainer.
     """
@@ -70,7 +70,7 @@ class TrainRequest:
     """What to train, where and how.
 
     Attributes:
-        run: where it is written.
+        run: its folder.
         config: the hparams, the problem's name, the data and the seed.
         problem: the problem itself.
         plan: how long, and when to save and evaluate.
@@ -79,20 +79,20 @@ class TrainRequest:
         eval_split: "dev" or "test".
         worker_gpu: on how many devices of each worker; None: as `devices.choose` finds them.
         warm_start_from: a run or checkpoint whose weights a new run begins with; None: none.
-        warm_start_partial: take of it what fits; else all must.
+        warm_start_partial: take what fits; otherwise all must fit.
         command: the command line, kept in the run directory.
-        named: the settings that it names, which a run that goes on may then have otherwise.
-        job: the data to be made first; None: they are there.
+        named: the settings in it, which may differ in a resumed run.
+        job: the data to make first; None: they exist.
         plan_flags: what to do with the plan; None: none is made.
         finish: whether to average and to choose a search at the end, as t2t-avg-all --tune.
-        make_samples: makes, of the model and the split, what writes samples for TensorBoard, in
+        make_samples: makes the writer of samples for TensorBoard from the model and the split, in
             schedules that evaluate; None: there are none.
-        make_bleu: makes, of the model and the split, what decodes at each evaluation, as
-            `decoding.dev_bleu.DevBleu`. Its `score` is the metric `DECODED_BLEU`, its `sample` says
-            of what, and its `signature` how it is computed. None: nothing is decoded.
+        make_bleu: makes a `decoding.dev_bleu.DevBleu` from the model and the split, which decodes
+            at each evaluation: `score` is the metric `DECODED_BLEU`, `sample` its sentences,
+            `signature` sacreBLEU's. None: nothing is decoded.
         samples_every: at the steps that are multiples of this; 0: never.
-        load_user_code: loads the user's own package, such as of a model, in a process that knows
-            nothing of it yet; None: there is none. It is pickled.
+        load_user_code: loads the user's package in a new process; None: there is none. It is
+            pickled.
 
     Raises:
         UserError: on an unknown schedule.
@@ -123,14 +123,13 @@ class TrainRequest:
             raise unknown("schedule", self.schedule, SCHEDULES)
 
     def check(self) -> None:
-        """Refuses what would stop the run later, before anything heavy is loaded.
+        """Refuses, before anything heavy is loaded, requests that would fail later.
 
         Raises:
-            UserError: on hparams that cannot be trained by, a metric of early stopping or best
+            UserError: on hparams that cannot be trained, a metric of early stopping or best
                 checkpoints that is not evaluated (bleu is with --eval_bleu_sentences), packed
-                examples with a model that would mix their sentences, another configuration than
-                that of the run that is there, or a warm start from nothing, or of a run that is
-                past its start.
+                examples with a model that would mix their sentences, another configuration than the
+                existing run's, a warm start from nothing, or one of a run that has begun.
         """
         trains = self.schedule != "evaluate"
         if trains:
@@ -142,7 +141,7 @@ class TrainRequest:
             self._check_warm_start(self.warm_start_from)
 
     def _check_packed(self) -> None:
-        """Refuses rows of several sentences where the model would mix them."""
+        """Refuses packed examples where the model would mix their sentences."""
         model = self.config.hparams.model
         if self.problem.packed_length and model in BASELINES:
             raise UserError(
@@ -152,7 +151,7 @@ class TrainRequest:
             )
 
     def _check_warm_start(self, source: str) -> None:
-        """Refuses to begin with nothing, and to go on with other weights than the run's own."""
+        """Refuses a missing parent, and another parent for a run that has begun."""
         if not any(self.run.checkpoints_dir.glob("ckpt-*")):
             check_folder(source)
             return

@@ -1,4 +1,4 @@
-"""What lies beside a checkpoint's arrays: state.json and ranking.json, read by a schema.
+"""state.json and ranking.json beside a checkpoint's arrays, read by a schema.
 
 It loads neither NumPy nor Keras: t2t-show reads these files too.
 """
@@ -34,8 +34,8 @@ class State:
         step: how many updates the optimizer has made; one may gather several batches.
         batches: how many batches of the data the run has consumed since its start.
         averaged: the steps whose weights were averaged; empty for a checkpoint of training.
-        extra: whatever else the loop wants back, as JSON.
-        files: {file: bytes} of what lies beside state.json; {}: it is not written yet.
+        extra: other values of the loop, as JSON.
+        files: {file: bytes} of the files beside state.json; {}: not written yet.
     """
 
     __pydantic_config__: ClassVar[dict] = {"extra": "forbid"}
@@ -52,7 +52,7 @@ class State:
 class Ranked:
     """One of the best checkpoints, and what its evaluation found, as text.
 
-    `split` and `sample` say what was evaluated, as in metrics.jsonl; "": it is not known.
+    `split` and `sample` name what was evaluated, as in metrics.jsonl; "": unknown.
     """
 
     step: int
@@ -70,19 +70,19 @@ class Ranking:
 
 
 def sample_of(metric: str, sample: str) -> str:
-    """Returns what a metric is of, given in words what its whole evaluation is of."""
+    """Returns the sample of a metric, given that of the whole evaluation, in words."""
     teacher_forced, _, decoded = sample.partition(DECODED_OF)
     return decoded if metric == DECODED_BLEU else teacher_forced
 
 
 def usual_sample(samples: Iterable[str]) -> str:
-    """Returns what most evaluations were of, in words; runs of old say none, or ""."""
+    """Returns the most frequent sample, in words; old runs have none, or ""."""
     counted = collections.Counter(filter(None, samples)).most_common(1)
     return counted[0][0] if counted else ""
 
 
 def check_folder(path: str | os.PathLike) -> None:
-    """Refuses, before anything heavy is loaded, what `checkpoints.find` would find nothing in.
+    """Refuses, before anything heavy is loaded, a folder without checkpoints.
 
     Raises:
         UserError: if there is no folder, or no checkpoint in it.
@@ -103,10 +103,10 @@ def no_checkpoint(path: pathlib.Path) -> UserError:
 
 
 def read_state(path: pathlib.Path) -> State:
-    """Returns where the run stood at a checkpoint; the arrays are not looked at.
+    """Returns a checkpoint's state; the arrays are not read.
 
     Raises:
-        CorruptCheckpoint: if it is not there, or not of the schema.
+        CorruptCheckpoint: if it is missing or malformed.
     """
     try:
         return schema.read(path / STATE, State)
@@ -115,7 +115,7 @@ def read_state(path: pathlib.Path) -> State:
 
 
 def read_ranking(folder: pathlib.Path) -> Ranking:
-    """Returns the order of a folder of checkpoints; where there is none, it is empty.
+    """Returns the ranking of a folder of checkpoints; empty if there is none.
 
     Raises:
         schema.Malformed: if the file is broken.

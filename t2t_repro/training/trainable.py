@@ -1,8 +1,7 @@
-"""What hparams say of a training; it loads nothing heavy.
+"""What hparams determine of a training; it loads nothing heavy.
 
-An optimizer gathers so many batches for an update, and the trainer takes so many for a step. These
-are the same where hparam effective_batch_size sets the size of updates: a step is an update there.
-Elsewhere a step is a batch, as tensor2tensor counts, also by multistep_adam.
+With hparam effective_batch_size a step is an update, of several batches if the optimizer gathers.
+Otherwise a step is a batch, as tensor2tensor counts, also with multistep_adam.
 """
 
 import dataclasses
@@ -15,7 +14,7 @@ CHOSEN = ("batch_size", "optimizer", "optimizer_multistep_accumulate_steps")
 
 
 def check(hparams: HParams) -> None:
-    """Refuses names that no training knows; what is only decoded by may have them.
+    """Refuses unknown names; hparams that only decode may have them.
 
     Raises:
         UserError: if the optimizer, a factor of the learning rate's schedule or its decay is
@@ -48,17 +47,17 @@ def batches_per_step(hparams: HParams) -> int:
 
 
 def requested(hparams: HParams) -> HParams:
-    """Returns a run's hparams as another run asks for them: what was chosen is chosen anew."""
+    """Returns a run's hparams as the user requested them, without what was chosen."""
     if not hparams.effective_batch_size:
         return hparams
     return dataclasses.replace(hparams, optimizer="adam", optimizer_multistep_accumulate_steps=0)
 
 
 def resumed(hparams: HParams, before: HParams) -> HParams:
-    """Returns the hparams of a command with what the run that it continues has chosen.
+    """Returns the hparams of a command with what the run that it resumes has chosen.
 
     Raises:
-        UserError: if they cannot be those that the run was begun with, of which it was chosen.
+        UserError: if they contradict what was chosen.
     """
     wanted = hparams.effective_batch_size
     if not wanted or wanted != before.effective_batch_size:

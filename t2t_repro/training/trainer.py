@@ -1,12 +1,12 @@
 """A training run, read from top to bottom: devices, set-up, resume, steps, evaluation, end.
 
-`run` does what a request asks for, once bin/trainer.py has planned it and made its data. `train`
-makes of it a model, its data and what is beside them, and begins the run directory; a `Trainer`
-makes the steps; an `Evaluation` follows its checkpoints.
+`run` carries out a request, once bin/trainer.py has planned it and made its data. `train` builds
+the model, opens its data and begins the run directory; a `Trainer` makes the steps; an `Evaluation`
+follows its checkpoints.
 
-The loop makes the model's own step, as Model.fit does: fit reports the loss averaged over an epoch
-where T2T reports the step's, and hands its callbacks no batch, which the token rate and the message
-about a bad batch need.
+The loop makes the model's own step, as Model.fit does. It is no fit, because fit reports the loss
+averaged over an epoch where T2T reports the step's, and gives callbacks no batch, which the token
+rate and the message about a bad batch need.
 """
 
 import contextlib
@@ -60,12 +60,12 @@ _SAME_DATA = ("examples", "too_short", "too_long", "inputs_tokens", "targets_tok
 
 
 def run(request: TrainRequest, where: Devices = ONE, plan: str = "") -> dict[str, float]:
-    """Trains or evaluates, as the request says; returns the last evaluation.
+    """Trains or evaluates as requested; returns the last evaluation.
 
     Args:
         request: what to do.
         where: the devices to compute on.
-        plan: what a new run will take, as JSON, which is kept in it; "": nothing is.
+        plan: what a new run will take, as JSON, to keep in it; "": none.
 
     Raises:
         UserError: as `train` and `evaluate`.
@@ -85,7 +85,7 @@ def build_model(config: RunConfig, problem: Problem) -> keras.Model:
 
 
 def evaluate(request: TrainRequest, where: Devices = ONE) -> dict[str, float]:
-    """Evaluates the newest checkpoint of a run; returns what it found."""
+    """Evaluates the newest checkpoint of a run; returns its metrics."""
     with where.scope():
         model = build_model(request.config, request.problem)
     state = checkpoints.load_weights(model, request.run.path)
@@ -180,7 +180,7 @@ def _training_data(
 
 
 def _begin(request: TrainRequest, where: Devices, plan: str, log: TrainingLog) -> None:
-    """Begins the run directory, once all workers have said that they are about the same."""
+    """Begins the run directory, once all workers agree."""
     from t2t_repro.data.pipeline import describe
 
     run, config, problem, replicas = request.run, request.config, request.problem, where.replicas
@@ -212,7 +212,7 @@ def _begin(request: TrainRequest, where: Devices, plan: str, log: TrainingLog) -
 
 
 def _check_same_data(run: RunDirectory, data: Any, replicas: int, log: TrainingLog) -> None:
-    """Refuses to go on with other data, and says where a batch is for another number of devices."""
+    """Refuses to resume with other data, and warns of another number of devices."""
     file = run.path / TRAINING_DATA
     if not run.newest_step() or not file.is_file():
         return
@@ -234,17 +234,17 @@ def _check_same_data(run: RunDirectory, data: Any, replicas: int, log: TrainingL
 
 
 class Evaluation:
-    """What a run evaluates: a part of a split, and sentences that it decodes.
+    """The evaluations of a run: a part of a split, and decoded sentences.
 
     Args:
-        request: says which.
-        model: is evaluated as it stands.
+        request: names them.
+        model: evaluated with its current weights.
         log: reports it.
         evaluator: of the same model, with the problem's metrics.
 
     Attributes:
         split: the split.
-        sample: in words, which part of it, and what is decoded.
+        sample: in words, the part of it and the decoded sentences.
         results: the last ones.
     """
 
@@ -266,9 +266,9 @@ class Evaluation:
     ) -> dict[str, float]:
         """Evaluates the model, waits, reports and returns the metrics.
 
-        It may begin while the checkpoint is being written: `wait` waits until that is whole.
+        It may begin while the checkpoint is written; `wait` waits until that is whole.
 
-        What metrics.jsonl has already is not evaluated unless `again`, and never written twice.
+        What metrics.jsonl has is evaluated only if `again`, and never written twice.
         """
         started = time.monotonic()
         known = self._log.recorded(step, self.split, self.sample)
@@ -294,18 +294,18 @@ class Trainer:
 
     Attributes:
         model: built and compiled; its loss is its own.
-        make_dataset: called with the number of batches to leave out; returns the rest of an endless
+        make_dataset: called with the number of batches to skip; returns the rest of an endless
             iterable of {"inputs", "targets"} that is the same at every start.
         run: gets checkpoints and metrics.
         plan: how long to train, and when to save and evaluate.
         log: how to report.
-        evaluate: what it evaluates at each checkpoint; None: nothing.
-        plain_loss: of a batch, without dropout and label smoothing, for reports; None: is not
+        evaluate: the evaluation at each checkpoint; None: none.
+        plain_loss: of a batch, without dropout and label smoothing, for reports; None: not
             reported.
         hooks: called between two steps, while the model has its moving averages.
-        encoders: of "inputs" and "targets", for what is written of a bad batch.
+        encoders: of "inputs" and "targets", to write bad batches as text.
         devices: what `devices.choose` returned. Of several workers the chief alone writes.
-        batches_per_step: more than one of an optimizer that gathers so many for an update.
+        batches_per_step: more than one if the optimizer gathers.
     """
 
     model: GuardedModel
@@ -327,7 +327,7 @@ class Trainer:
         self._saver = checkpoints.Saver(folder, self.plan.keep_checkpoint_max)
 
     def train(self) -> checkpoints.State:
-        """Trains until the plan ends; returns where the run stands then.
+        """Trains to the end of the plan; returns the state of the run.
 
         Raises:
             UserError: if the loss or a gradient is not finite (the step is named), there is no
@@ -364,7 +364,7 @@ class Trainer:
     # --- resume
 
     def _resume(self) -> None:
-        """Puts the model and this worker where the newest checkpoint of the chief stands."""
+        """Restores the newest checkpoint of the chief."""
         state = checkpoints.State(step=0)
         if self._is_chief:
             newest = checkpoints.newest_whole(self.run.checkpoints_dir, self.log.say)
@@ -384,7 +384,7 @@ class Trainer:
     # --- steps
 
     def _make_step(self, train_step: distribution.TrainStep, batches: Iterator[dict]) -> bool:
-        """Makes a step, reports it, saves and evaluates where that is due; whether to stop then."""
+        """Makes a step, reports it, saves and evaluates if due; returns whether to stop."""
         started = time.monotonic()
         losses: list[float] = []
         tokens, batch = 0, {}
@@ -433,7 +433,7 @@ class Trainer:
         return True
 
     def _count(self, batch: dict) -> int:
-        """Counts a batch in for the share of padding; returns its real target tokens."""
+        """Adds a batch to the share of padding; returns its real target tokens."""
         tokens = {side: int(np.count_nonzero(batch[side])) for side in ("inputs", "targets")}
         self._cells += sum(int(np.size(batch[side])) for side in tokens)
         self._tokens += sum(tokens.values())
@@ -442,7 +442,7 @@ class Trainer:
     def _train_on(
         self, train_step: distribution.TrainStep, batch: dict, before: int
     ) -> distribution.Made:
-        """Trains on a batch, before which its step has had so many."""
+        """Trains on a batch, after `before` others of its step."""
         last = before + 1 == self.batches_per_step
         try:
             return train_step(batch, last and self.log.is_due(self._step + 1))
@@ -455,7 +455,7 @@ class Trainer:
             raise
 
     def _skip(self, batch: dict, made: distribution.Made) -> None:
-        """Leaves out a batch whose loss or gradients are not finite, if so many may be."""
+        """Skips a batch whose loss or gradients are not finite, if that many may be skipped."""
         self._left_out += 1
         file = self._write_bad(batch, made.loss) if self._is_chief else "see the chief's"
         shapes, most = distribution.shapes(batch), self.plan.max_nonfinite_steps
@@ -492,7 +492,7 @@ class Trainer:
     def _details(
         self, batch: dict, squares: np.ndarray
     ) -> tuple[dict[str, float], dict[str, float]]:
-        """Returns what is reported beside the loss, and the norms of each part.
+        """Returns the values reported beside the loss, and the norms of each part.
 
         The first are:
             gradient_norm: the global norm of the step's gradients, before they are clipped.
@@ -510,7 +510,7 @@ class Trainer:
     # --- save
 
     def _is_due(self) -> bool:
-        """Whether to save and evaluate after this step."""
+        """Returns whether to save and evaluate after this step."""
         if self._step == self.plan.train_steps:
             return True
         if self.plan.save_checkpoints_secs:
@@ -518,7 +518,7 @@ class Trainer:
         return self._step % self.plan.local_eval_frequency == 0
 
     def _save(self, *, evaluate: bool) -> None:
-        """Begins to write a checkpoint; `evaluate`: an evaluation belongs to it."""
+        """Begins to write a checkpoint; `evaluate`: with an evaluation."""
         now = time.monotonic()
         each = 3600 * self.plan.keep_checkpoint_every_n_hours
         before, seconds = self._state.extra.get(_SECONDS, 0.0), round(now - self._began, 3)
@@ -536,9 +536,9 @@ class Trainer:
     # --- evaluate
 
     def _finish_evaluation(self) -> bool:
-        """Evaluates the newest checkpoint if that is due and was not done; returns whether it is.
+        """Evaluates the newest checkpoint if due and not done; returns whether it was due.
 
-        One that was evaluated before a kill is not evaluated again, but may not be among the best.
+        One that was evaluated before a kill is not evaluated again, but may be missing in best.
         """
         step = self._state.step
         if self.evaluate is None or not self._state.extra.get(_EVALUATE):
@@ -558,7 +558,7 @@ class Trainer:
         return True
 
     def _reason_to_stop(self) -> str:
-        """Returns why the evaluations so far end the run; "": they do not."""
+        """Returns the reason to stop, by the evaluations so far; "": none."""
         early = self.plan.early_stopping
         if early is None or self.evaluate is None:
             return ""
@@ -567,7 +567,7 @@ class Trainer:
     # --- end
 
     def _save_and_stop(self, signum: int) -> None:
-        """Saves the last step, unless it is saved, and raises Interrupted."""
+        """Saves the last step if it is not saved, and raises Interrupted."""
         if self._step > self._state.step:
             self._save(evaluate=False)
         self._saver.wait()

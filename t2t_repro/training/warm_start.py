@@ -1,8 +1,8 @@
-"""A new run that begins with the weights of another: what is taken, and a table that says so.
+"""Warm start: a new run begins with the weights of another; a table lists what is taken.
 
-By default all is taken or the run is refused; a vocabulary may be the parent's with pieces behind.
-In part, variables of the same name and shape are taken, and of a table of embeddings the rows of
-the pieces that both vocabularies have.
+By default all is taken or the run is refused; a vocabulary may extend the parent's. With `partial`,
+variables of the same name and shape are taken, and of an embedding table the rows of the pieces in
+both vocabularies.
 """
 
 import dataclasses
@@ -44,11 +44,11 @@ class Row:
 
     Attributes:
         name: as in the checkpoint.
-        what: TAKEN, RESIZED, NEW or LEFT_OUT (the parent's alone).
+        what: TAKEN, RESIZED, NEW or LEFT_OUT (only the parent has it).
         shape: in the new run, or in the parent where it is left out.
         parent_shape: in the parent; None: it has none.
-        rows: of a table of embeddings that is RESIZED: how many are "taken", "made" of the
-            parent's by their mean, and "new".
+        rows: of a RESIZED embedding table: how many are "taken", "made" as means of the parent's,
+            and "new".
     """
 
     name: str
@@ -60,7 +60,7 @@ class Row:
 
 @dataclasses.dataclass(frozen=True)
 class WarmStart:
-    """Where a run's first weights come from.
+    """The origin of a run's first weights.
 
     Attributes:
         checkpoint: the parent's.
@@ -97,7 +97,7 @@ def begin(
         problem: what it is trained on.
         data_dir: the folder of its vocabularies.
         source: a run or one of its checkpoints.
-        partial: take what fits; else all must.
+        partial: take what fits; otherwise all must fit.
 
     Raises:
         UserError: if there is no checkpoint, it is of another model (all that differs is listed),
@@ -137,7 +137,7 @@ def begin(
 
 
 def _check_computes(run: RunDirectory, hparams: HParams) -> None:
-    """Refuses a model that would compute something else with the weights of a run."""
+    """Refuses a model that would compute something else with a run's weights."""
     if not run.exists():
         return
     theirs = run.config.hparams
@@ -152,10 +152,10 @@ def _check_computes(run: RunDirectory, hparams: HParams) -> None:
 def _parts(
     run: RunDirectory, problem: Problem, data_dir: str, partial: bool
 ) -> dict[str, list[list[int]] | None]:
-    """Returns {side: `transfer.parts`} of the vocabularies that are not the parent's.
+    """Returns {side: `transfer.parts`} of the vocabularies that differ from the parent's.
 
     Raises:
-        UserError: unless `partial`, if one is another, and not the parent's with pieces behind.
+        UserError: unless `partial`, if one does not extend the parent's.
     """
     if not run.exists():  # a folder of checkpoints, of which nothing is known
         return {}
@@ -186,7 +186,7 @@ def _parts(
 def _rows(
     mine: np.ndarray, theirs: np.ndarray, parts: Iterable[Sequence[int]]
 ) -> tuple[np.ndarray, dict[str, int]]:
-    """Returns a table whose rows are the parent's, or means of them, where there are some."""
+    """Returns a table with the parent's rows, or means of them, where they exist."""
     counted: Counter[str] = Counter(taken=0, made=0)
     table = mine.copy()
     for i, ids in enumerate(parts):
