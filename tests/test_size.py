@@ -17,7 +17,7 @@ BUDGETS = {
     "t2t_repro": 2653,
     "t2t_repro/bin": 1609,
     "t2t_repro/callbacks": 258,
-    "t2t_repro/corpora": 1856,
+    "t2t_repro/corpora": 1885,
     "t2t_repro/data": 1492,
     "t2t_repro/decoding": 1922,
     "t2t_repro/distill": 311,

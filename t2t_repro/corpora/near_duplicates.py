@@ -10,11 +10,14 @@ from collections.abc import Iterable, Iterator
 
 # Letters of scripts without spaces are words by themselves: Thai to Lao, Burmese, Khmer, kana, Han.
 SINGLE = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
+# What a reader does not see: soft hyphens, places to break a line, marks of an encoding.
+UNSEEN = "\xad\u200b\u2060\ufeff"
 _NUMBERS = re.compile(r"\b0+(?: +0+)*\b")
 
 
 class _Letters(dict[int, str]):
-    """What becomes of each character: a letter stays, a digit is 0, all others are spaces."""
+    """What becomes of each character: a letter stays, a digit is 0, all others that are seen are
+    spaces."""
 
     def __missing__(self, code: int) -> str:
         character = chr(code)
@@ -24,7 +27,7 @@ class _Letters(dict[int, str]):
         elif character.isdigit():
             character = "0"
         elif kind not in "LMN":
-            character = " "
+            character = " " * (character not in UNSEEN)
         self[code] = character
         return character
 

@@ -20,6 +20,7 @@ SENTENCES = [
         ("The cat sat on the mat near my house, where the dog would sit in the sun all day", []),
         ("A dog sat on a mat near page 12", []),
         ("yes!", [1]),
+        ("Y\u200be\u00ads", [1]),
         ("Yes, please", []),
         ("12, 13: 14", [2]),
         ("12 13 15", []),

@@ -4,9 +4,12 @@ import dataclasses
 import functools
 import itertools
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator
 
 import numpy as np
+
+from t2t_repro.corpora.near_duplicates import UNSEEN
 
 PAIRS = 4096  # in a block
 Pair = tuple[str, str]
@@ -44,6 +47,24 @@ class Side:
     def lower(self) -> str:
         """The same in lower case."""
         return self.joined.lower()
+
+    @functools.cached_property
+    def spelled(self) -> list[str]:
+        """The lines in lower case, in one spelling of those that are equal: composed, without what
+        is not seen."""
+        text = self.lower
+        if not self.is_ascii:
+            for character in UNSEEN:
+                text = text.replace(character, "")
+            text = unicodedata.normalize("NFC", text)
+        return text.split("\n")
+
+    @functools.cached_property
+    def decomposed(self) -> int:
+        """How many lines have letters that are written as several characters."""
+        if self.is_ascii or unicodedata.is_normalized("NFC", self.joined):
+            return 0
+        return sum(not unicodedata.is_normalized("NFC", text) for text in self.texts)
 
     @functools.cached_property
     def is_ascii(self) -> bool:

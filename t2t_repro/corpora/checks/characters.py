@@ -51,7 +51,7 @@ def both_sides_empty(block: Block, models: Models) -> np.ndarray:
 def copied(block: Block, models: Models | None) -> np.ndarray:
     """Both sides are the same, and longer than _SHORT words; in scripts without spaces as long."""
     found = np.zeros(len(block), bool)
-    sources, targets = (side.lower.split("\n") for side in block.sides)
+    sources, targets = (side.spelled for side in block.sides)
     for i, (source, target) in enumerate(zip(sources, targets, strict=True)):
         if source == target and _LETTERS.search(source):
             text = block.sources.texts[i]

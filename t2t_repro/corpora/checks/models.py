@@ -1,8 +1,8 @@
 """What is learned of a corpus in a first pass, and used on every pair in the second.
 
 Which pairs are there again is told by a hash of 64 bits for each line, so that millions fit into
-memory. Lines that differ in case alone are the same. Two different lines of ten million share a
-hash once in some hundred thousand corpora.
+memory. Lines that differ in case, or in how Unicode writes the same letters, are the same. Two
+different lines of ten million share a hash once in some hundred thousand corpora.
 """
 
 import dataclasses
@@ -62,6 +62,8 @@ class Models:
         lexicon: which words go with which.
         moses_escaped: for each side, whether it is written as Moses' tokenizer does: there
             &apos; is no markup that was left over.
+        decomposed: float64 (2,): for each side, the share of lines whose letters are not composed
+            (NFC).
     """
 
     repeated: Mapping[str, Repeated]
@@ -69,6 +71,7 @@ class Models:
     language: languages.Languages
     lexicon: lexical.Lexicon
     moses_escaped: tuple[bool, bool]
+    decomposed: np.ndarray
 
 
 class Sample:
@@ -98,8 +101,10 @@ class Sample:
 def fit(blocks: Iterable[Block]) -> Models:
     """Returns what all blocks of a corpus tell."""
     hashes: dict[str, list[np.ndarray]] = {}
-    sample = Sample()
+    sample, decomposed, lines = Sample(), np.zeros(2), 0
     for block in blocks:
+        decomposed += [side.decomposed for side in block.sides]
+        lines += len(block)
         hashes.setdefault(block.split, []).append(_hashes(block))
         if block.split == TRAIN:
             sample.add(block)
@@ -110,7 +115,8 @@ def fit(blocks: Iterable[Block]) -> Models:
     words = [len(side.tokens) / len(some) for side in some.sides]
     few = sample.block(int(lexical.MOST / max(1.0, 1.3 * words[0] * words[1])))
     escaped = (_is_moses_escaped(every.sources), _is_moses_escaped(every.targets))
-    return Models(repeated, _ratio(every), languages.fit(every), lexical.fit(few), escaped)
+    shares = decomposed / max(1, lines)
+    return Models(repeated, _ratio(every), languages.fit(every), lexical.fit(few), escaped, shares)
 
 
 def duplicate(block: Block, models: Models) -> np.ndarray:
@@ -162,7 +168,7 @@ def _is_moses_escaped(side: Side) -> bool:
 def _hashes(block: Block) -> np.ndarray:
     """Returns uint64 (2, N): of the sources, and of the pairs."""
     sources, targets = (
-        np.fromiter(map(hash, side.lower.split("\n")), np.int64, len(block)).view(np.uint64)
+        np.fromiter(map(hash, side.spelled), np.int64, len(block)).view(np.uint64)
         for side in block.sides
     )
     mixed = sources * _PRIMES[0]

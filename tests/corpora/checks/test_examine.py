@@ -2,6 +2,7 @@
 
 import json
 import random
+import unicodedata
 
 import pytest
 
@@ -107,6 +108,17 @@ def test_what_is_there_again():
     assert found(report, "duplicate") == [900]
     assert found(report, "leakage") == sorted(LEAK)
     assert [each.check.name for each in report.errors] == ["leakage"]
+
+
+def test_letters_in_another_form_are_the_same_and_reported():
+    pair = "The café near the river was closed.", "Das Café am Fluss war geschlossen."
+    other = tuple(unicodedata.normalize("NFD", side) for side in pair)
+    train = [*PAIRS[:900], pair, other, (pair[0], pair[1].replace("ss", "s\u00ads")), other]
+    report = check(train, [*DEV, pair])
+    assert found(report, "duplicate") == [901, 902, 903]
+    assert found(report, "leakage") == [900, 901, 902, 903]
+    assert len(report.notes) == 2
+    assert found(check([*PAIRS[:100], (pair[0], other[0])]), "copy") == [100]
 
 
 @pytest.mark.parametrize("offset", [1, -1, 2])
