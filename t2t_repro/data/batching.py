@@ -1,8 +1,8 @@
-"""Which examples make up which batch: plain arithmetic over lengths, so that it can be replayed.
+"""Assigns examples to batches, by plain arithmetic over lengths, so that it can be replayed.
 
-T2T's length buckets say how many examples of which length make a batch of `batch_size` tokens.
-Batches come as in T2T's pipeline: examples stream by, each waits in the bucket of its length, and a
-bucket that is full leaves as a batch. Here a whole epoch is cut at once.
+T2T's length buckets set how many examples of a length make a batch of `batch_size` tokens. As in
+T2T's pipeline, each example of a stream waits in the bucket of its length, and a full bucket
+becomes a batch. Here a whole epoch is cut at once.
 """
 
 import math
@@ -48,7 +48,7 @@ def batching_scheme(
         min_length_bucket: the first boundary.
         length_bucket_step: each boundary is this much larger than the one before; above 1.
         drop_long_sequences: whether "max_length" limits the examples (else it is 10**9).
-        shard_multiplier: multiplies the batch sizes, so that a batch splits among shards.
+        shard_multiplier: multiplies the batch sizes, so that a batch divides among shards.
         length_multiplier: multiplies boundaries and `max_length`.
         min_length: copied into the result.
 
@@ -77,7 +77,7 @@ def batching_scheme(
 
 
 def hparams_to_batching_scheme(hparams: HParams, **more: Any) -> dict:
-    """Returns the scheme that `hparams` ask for; use_fixed_batch_size makes it a single bucket.
+    """Returns the scheme of `hparams`; use_fixed_batch_size makes it a single bucket.
 
     `more` are other arguments of `batching_scheme`, such as `shard_multiplier`.
     """
@@ -100,12 +100,12 @@ def fill_buckets(
     """Cuts a stream of examples into batches.
 
     Args:
-        stream: the examples' numbers, in the order in which they come.
+        stream: the examples' numbers, in order.
         buckets: the bucket of every example, by its number.
         batch_sizes: of each bucket.
 
     Returns:
-        The full batches in the order in which they fill up, and what is left in each bucket.
+        The full batches in the order in which they fill up, and the rest in each bucket.
     """
     bucket = buckets[stream]
     places = np.argsort(bucket, kind="stable")  # places in the stream, bucket by bucket
@@ -131,8 +131,8 @@ def epoch_batches(
 def spread(batches: list[np.ndarray], buckets: np.ndarray, most: int) -> list[np.ndarray]:
     """Returns at most `most` of the batches, a fair sample of them: evenly spaced over the buckets.
 
-    The same ones for the same arguments, in the order in which they came; 0: all. (The first
-    batches would be those of the shortest examples, which are the largest and the soonest full.)
+    The same arguments give the same batches, in their order; 0: all. (The first batches would be
+    those of the shortest examples, whose buckets fill first.)
     """
     if not 0 < most < len(batches):
         return batches
@@ -151,11 +151,11 @@ def epochs(
 ) -> Iterator[np.ndarray]:
     """Yields batches for ever: epoch after epoch, each in an order drawn from (seed, epoch).
 
-    What an epoch leaves in the buckets comes first in the next, as in T2T, so that all batches are
+    The rest of an epoch in the buckets comes first in the next, as in T2T, so that all batches are
     full. `batch_shuffle_size` consecutive batches of an epoch are shuffled among themselves.
 
     Args:
-        start: how many batches to leave out; they are planned but not read, so that it is quick.
+        start: how many batches to skip; they are planned but not read, which is quick.
     """
     left = examples[:0]
     epoch = 0
@@ -178,8 +178,8 @@ def epochs(
 def few_shapes(found: Mapping[Shape, float], most: int) -> dict[Shape, float]:
     """Returns {shape: share} of at most `most` shapes, into which all fit, with the least padding.
 
-    Lengths that follow one another share a shape: of the most rows and the longest. None is larger
-    than the largest batch by more than a tenth, unless so few do not suffice then.
+    Neighbouring lengths share a shape, of the most rows and the longest. None is more than a tenth
+    larger than the largest batch, unless `most` is too small for that.
 
     Args:
         found: {shape: its share of the batches}.

@@ -1,8 +1,8 @@
 """t2t-datagen on Apache Beam: the same files, byte for byte, made by many machines.
 
-One worker reads the raw files and numbers the samples, all encode blocks of them, and each file is
-put together, shuffled and written by one. The data directory and the folder of raw files must be
-the same for all workers (a shared file system). Beam itself tries failed parts again.
+One worker reads the raw files and numbers the samples, all encode blocks of them, and one worker a
+file joins, shuffles and writes it. The data directory and the folder of raw files must be the same
+for all workers (a shared file system). Beam itself retries failed parts.
 """
 
 import functools
@@ -74,7 +74,7 @@ def _samples(
 
 
 def _finish(files: Files, number_and_parts: tuple[int, Iterable[tuple[int, bytes]]]) -> None:
-    """Writes the file of a number, of its parts, which come in any order."""
+    """Writes the file of a number from its parts, which come in any order."""
     number, parts = number_and_parts
     generate.write_file(files, files.paths[number], b"".join(part for _, part in sorted(parts)))
 

@@ -1,7 +1,7 @@
-"""What t2t-datagen does about the pairs of a corpus before it makes anything of them.
+"""t2t-datagen's check of a corpus, before it makes anything from it.
 
-The checks are in `corpora/checks`. What is left out stands in a file in the data directory, which
-all read who take samples of the problem: the vocabulary, this machine's processes, a cluster's.
+The checks are in `corpora/checks`. Dropped pairs are listed in a file in the data directory, which
+all readers of samples use: the vocabulary, this machine's processes, a cluster's.
 """
 
 import functools
@@ -19,16 +19,16 @@ from t2t_repro.problem import Problem, Split, Text2TextProblem
 
 
 def check_corpus(job: Job, track: Track, report: Callable[[str], None]) -> None:
-    """Checks the raw text of what is to be made, as `job.check` says, and writes the report.
+    """Checks the raw text of a job, as `job.check` says, and writes the report.
 
     Args:
-        job: what is to be made.
+        job: what to make.
         track: as `generate_data` takes it.
-        report: receives a line for everything that is found.
+        report: receives a line for each finding.
 
     Raises:
-        UserError: if there are errors, and the job is to stop at them; or the problem's samples are
-            no pairs of text.
+        UserError: if there are errors at which the job stops, or the problem's samples are no pairs
+            of text.
     """
     name = job.problem.dataset_filename()
     left_out = bad_pairs.path_of(job.data_dir, name)
@@ -69,7 +69,7 @@ def check_only(job: Job, track: Track, report: Callable[[str], None]) -> Report:
 
 
 def _examine(job: Job, track: Track, report: Callable[[str], None]) -> tuple[Report, Corpus]:
-    """Checks the text of a problem, that of text alone too; says what was found and writes it."""
+    """Checks the text of a problem, also splits of text alone; reports and writes the findings."""
     problem = job.problem
     if not is_encoded_by_sample(problem):
         raise UserError(
@@ -97,10 +97,9 @@ def _written(job: Job, made: Report, report: Callable[[str], None]) -> Report:
 
 
 def check_unasked(problem: Problem) -> str:
-    """Returns `Job.check` where nothing is said: STOP at errors in the user's own text.
+    """Returns the default of `Job.check`: STOP at errors in the user's own text.
 
-    The problems of the catalogue are made as tensor2tensor makes them, of corpora that are what
-    they are.
+    The problems of the catalogue are made as tensor2tensor makes them, unchecked.
     """
     module = type(problem := problem.forward()).__module__
     own = not module.startswith("t2t_repro.problems.") or module == "t2t_repro.problems.text2text"

@@ -1,10 +1,9 @@
-"""Writes a problem's vocabulary and TFRecord files, and datagen.PROBLEM.json, which says of what.
+"""Writes a problem's vocabulary and TFRecord files, and their summary datagen.PROBLEM.json.
 
-A split's samples are numbered as its source yields them, and file n % N gets sample n. They pass in
-blocks through processes, which encode them, into unshuffled files; when all are there, each file is
-shuffled and gets its name. So memory holds some blocks and one file a process, and the bytes do not
-depend on the machine. A split is whole or made anew: after a kill the same command ends with the
-same files.
+A split's samples are numbered as its source yields them, and file n % N gets sample n. Processes
+encode them in blocks into unshuffled files; then each file is shuffled and gets its name. So memory
+holds some blocks and one file a process, and the bytes do not depend on the machine. A split is
+whole or made again: after a kill the same command ends with the same files.
 """
 
 import collections
@@ -50,21 +49,21 @@ def generate_data(
     track: Track = lambda items, doing, total, unit: items,
     report: Report = lambda line: None,
 ) -> dict:
-    """Writes the files of every split that is not there yet, and returns the summary of all.
+    """Writes the files of every missing split, and returns the summary of all.
 
-    A vocabulary file that is there is used as it is: models depend on it. To `overwrite` makes it
-    anew if it was built here, for these files alone. Training files are shuffled by the seed; the
-    others keep the order of their source.
+    An existing vocabulary file is used unchanged: models depend on it. `overwrite` makes it again
+    if it was built here, for these files alone. Training files are shuffled by the seed; the others
+    keep the order of their source.
 
     Args:
         job: what to make.
         machine: `Local` or `beam.Beam`; None: this process.
         track: such as `progress.track`: passes the samples of each stage on, and shows progress.
-        report: receives a line for everything that is decided on the way.
+        report: receives a line for each decision.
 
     Raises:
         UserError: if raw files are missing or broken, a split has no sample, the text has errors at
-            which `job.check` says to stop, or files are kept that were made of other text.
+            which `job.check` says to stop, or existing files were made from other text.
     """
     machine = machine or Local()
     job.problem.prepare_raw_files(job.tmp_dir, dict(job.options))
@@ -118,7 +117,8 @@ def generate_data(
 
 
 def _make(job: Job, todo: Iterable[Files], summary: dict, machine: Any, track: Track) -> None:
-    """Makes the vocabulary if there is none, and files; enters each split that is whole."""
+    """Makes the vocabulary if there is none, and the files; records each whole split in the
+    summary."""
     job.problem.prepare_vocabulary(
         job.data_dir,
         job.tmp_dir,
@@ -145,7 +145,7 @@ class Local:
     """This machine.
 
     Args:
-        processes: how many encode and count; 1: this one alone. They start when they are needed.
+        processes: how many encode and count; 1: this one alone. They start when needed.
         load: gives the problem of a name to another process; pickled.
     """
 
@@ -161,7 +161,7 @@ class Local:
             self._pool = None
 
     def count_tokens(self, texts: Iterable[str]) -> dict[str, int]:
-        """Counts as `tokenizer.count_tokens` does, in the same order."""
+        """Returns `tokenizer.count_tokens`, in the same order."""
         counts: collections.Counter[str] = collections.Counter()
         for part in self.map(tokenizer.count_tokens, batched(texts, TEXTS)):
             counts.update(part)
@@ -193,8 +193,8 @@ class Local:
     def map(self, function: Callable[[Any], Any], blocks: Iterable) -> Iterator[Any]:
         """Yields function(block) for each block, in order; only a few blocks are in memory.
 
-        One block alone is worked on in this process. A process keeps the function, with all that it
-        stores in itself, to the end.
+        A single block is worked on in this process. A process keeps the function, with all its
+        state, to the end.
         """
         blocks = iter(blocks)
         first = list(itertools.islice(blocks, 2))
@@ -220,7 +220,7 @@ _FUNCTIONS: dict[int, Callable] = {}  # in a process: {number of the map: its fu
 
 
 def _begin() -> None:
-    """Runs first in each process: Ctrl-C is the parent's, and without it there is no work."""
+    """Runs first in each process: the parent handles Ctrl-C, and the process ends with it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     process.end_with_parent()
     imports.quiet_tensorflow()
@@ -236,8 +236,8 @@ def _work(number: int, function: Callable, block: Any) -> Any:
 def samples_of(
     problem: Problem, data_dir: str, tmp_dir: str, split: str, most: int
 ) -> Iterable[Sample]:
-    """Returns the samples of a split, texts or ids, without those that are to be left out; `most`
-    at most, 0: all."""
+    """Returns the samples of a split, texts or ids, without dropped ones; at most `most`, 0:
+    all."""
     if is_encoded_by_sample(problem):
         samples = problem.kept_samples(data_dir, tmp_dir, split)
     else:
@@ -258,7 +258,7 @@ def numbered(samples: Iterable[Sample]) -> Iterator[tuple[int, list[Sample]]]:
 
 
 class Made(NamedTuple):
-    """What becomes of a block: the number of its first sample, and {file: frames in a row}."""
+    """The result of a block: the number of its first sample, and {file: concatenated frames}."""
 
     number: int
     frames: dict[int, bytes]
@@ -267,7 +267,7 @@ class Made(NamedTuple):
 
 @dataclasses.dataclass
 class MakeFrames:
-    """A numbered block of samples to the bytes that each file gets of it.
+    """Maps a numbered block of samples to its bytes for each file.
 
     Attributes:
         num_files: sample number n goes to file n % num_files, as T2T deals them.
@@ -298,7 +298,7 @@ class MakeFrames:
 def statistics_of(samples: Sequence[Sample], texts: Sequence[Sample] = ()) -> dict[str, Any]:
     """Returns counts of examples, by side.
 
-    Tokens include the end of sentence; bytes are of the texts in UTF-8, 0 where samples are none.
+    Tokens include the end of sentence; bytes are of the texts in UTF-8, 0 if samples are ids.
     """
     found: dict[str, Any] = {"examples": len(samples)}
     found |= {name: {} for name in ("tokens", "longest", "empty", "bytes")}
@@ -312,7 +312,7 @@ def statistics_of(samples: Sequence[Sample], texts: Sequence[Sample] = ()) -> di
 
 
 def add_statistics(parts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Returns `statistics_of` all samples, of those of parts of them."""
+    """Returns the sum of the `statistics_of` parts."""
     whole = statistics_of([])
     for part in parts:
         whole["examples"] += part["examples"]
@@ -323,16 +323,16 @@ def add_statistics(parts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def finish_file(files: Files, path: str) -> None:
-    """Writes one of the files of what was dealt to it, as `write_file`."""
+    """Writes one of the files from its samples, as `write_file`."""
     write_file(files, path, pathlib.Path(path + UNSHUFFLED).read_bytes())
     os.unlink(path + UNSHUFFLED)
 
 
 def write_file(files: Files, path: str, frames: bytes) -> None:
-    """Writes one of the files, of frames in the order of their samples' numbers.
+    """Writes one of the files from frames in the order of their samples' numbers.
 
-    The file's seed and name give the order in it, and it must fit into memory. Each is packed by
-    itself, after it was shuffled, as in T2T (generate_data's extra_fn).
+    Seed and name determine the order in the file, which must fit into memory. Each file is packed
+    by itself, after the shuffle, as in T2T (generate_data's extra_fn).
     """
     records = tfrecord.split(frames, path)
     if files.seed is not None:
@@ -349,9 +349,9 @@ def write_file(files: Files, path: str, frames: bytes) -> None:
 
 
 def _sized(job: Job) -> Job:
-    """Returns the job with as many training files as its text fills, or as there are already.
+    """Returns the job with as many training files as its text fills, or as exist.
 
-    At most as many as the problem says; just so many where it does not count its pairs a file.
+    At most as many as the problem says; exactly as many if it sets no pairs a file.
     """
     problem = job.problem
     if job.num_shards or problem.pairs_a_file is None:
@@ -368,7 +368,7 @@ def _sized(job: Job) -> Job:
 
 
 def _other_sets(job: Job) -> list[str]:
-    """Returns the files of sets of another size, which would lie beside those to be made.
+    """Returns the files of sets of another size beside the new ones.
 
     Raises:
         UserError: if there is one, and not `overwrite`.
@@ -396,7 +396,7 @@ def _counted(job: Job, files: Files) -> Files:
 
 
 def _is_there(files: Files, summary: Mapping[str, Any], report: Report) -> bool:
-    """Whether files are whole."""
+    """Returns whether files are whole."""
     count, there = len(files.paths), sum(map(os.path.exists, files.paths))
     name = " and ".join(files.splits)
     if there == count and files.name not in summary.get("unfinished", ()):
@@ -408,9 +408,9 @@ def _is_there(files: Files, summary: Mapping[str, Any], report: Report) -> bool:
 
 
 def _made_of(job: Job, files: Files) -> dict[str, Any]:
-    """Returns what the summary says of the text that some files are made of.
+    """Returns the summary's record of the text of some files.
 
-    The text's names are those without .gz, and the digests are of what is packed.
+    Names are without .gz; digests are of the unpacked text.
     """
     paths = job.problem.raw_text_files(job.tmp_dir, files.source)
     bad = bad_pairs.path_of(job.data_dir, job.problem.dataset_filename())
@@ -424,15 +424,15 @@ def _made_of(job: Job, files: Files) -> dict[str, Any]:
 
 
 def _sha256(path: str | os.PathLike) -> str:
-    """Returns that of a text, plain or .gz."""
+    """Returns the SHA-256 of a text, plain or .gz."""
     with raw.opened(path) as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()  # type: ignore[arg-type]
 
 
 def _check_same(job: Job, files: Files, summary: Mapping[str, Any], chosen: bool) -> None:
-    """Refuses to keep files of other text; or, if pairs were `chosen` now, of another choice.
+    """Refuses to keep files of other text; or, if pairs are `chosen` now, of another choice.
 
-    tensor2tensor and earlier versions do not say of what they were made.
+    Files of tensor2tensor and of earlier versions have no such record.
     """
     before, now = summary["splits"].get(files.name, {}), _made_of(job, files)
     digests = before.get(_TEXT, {})
@@ -454,10 +454,9 @@ def _check_same(job: Job, files: Files, summary: Mapping[str, Any], chosen: bool
 
 
 def _origin(job: Job, summary: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns what the summary says of where the text comes from.
+    """Returns the summary's record of the origin of the text.
 
-    That is the folder, and the user's own files of which its text was made, where that is known and
-    the text is still that.
+    That is the folder, and the user's files from which its text was made, if known and unchanged.
     """
     folder = os.path.abspath(job.tmp_dir)
     said: dict[str, Any] = {"tmp_dir": raw_record.shown(folder)}
@@ -478,16 +477,16 @@ def _write_summary(job: Job, summary: dict[str, Any]) -> None:
 
 
 def _check_vocabulary(job: Job, kept: bool, report: Report) -> bool:
-    """Checks the vocabulary that is there; returns whether it is to be removed and made anew.
+    """Checks an existing vocabulary; returns whether to remove it and make it again.
 
     Args:
         job: what is to be made.
-        kept: whether some files are kept.
-        report: receives a line for what is used.
+        kept: whether existing files stay.
+        report: receives a line about the used vocabulary.
 
     Raises:
-        UserError: if it is of another size than asked for, or missing or another than that of files
-            that are kept.
+        UserError: if it has another size than requested, or is missing or differs from that of kept
+            files.
     """
     names, folder = job.problem.vocab_files(job.data_dir), pathlib.Path(job.data_dir)
     there = [name for name in names if (folder / name).exists()]
@@ -518,7 +517,7 @@ def _check_vocabulary(job: Job, kept: bool, report: Report) -> bool:
 
 
 def _built_vocabulary(job: Job) -> tuple[str, VocabularySize | None]:
-    """Returns the name of a vocabulary that was built here and what is known of it; None: none."""
+    """Returns the name of a vocabulary that was built here and its record; None: none."""
     for name in job.problem.vocab_files(job.data_dir):
         if size := VocabularySize.of(pathlib.Path(job.data_dir, name)):
             return name, size
@@ -526,7 +525,7 @@ def _built_vocabulary(job: Job) -> tuple[str, VocabularySize | None]:
 
 
 def _is_shared(job: Job) -> bool:
-    """Whether files of other problems in the data directory have this vocabulary."""
+    """Returns whether files of other problems in the data directory use this vocabulary."""
     names, own = set(job.problem.vocab_files(job.data_dir)), summary_path(job.problem, job.data_dir)
     for path in pathlib.Path(job.data_dir).glob("datagen.*.json"):
         with contextlib.suppress(OSError, ValueError, LookupError):  # a summary only informs

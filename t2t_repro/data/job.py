@@ -1,4 +1,4 @@
-"""What data to make: of which problem, from where, into which files."""
+"""What data to make: the problem, the raw files, the output files."""
 
 import copy
 import dataclasses
@@ -20,8 +20,8 @@ class Files:
 
     Attributes:
         splits: {split: paths}.
-        source: the split that the problem is asked for.
-        seed: of the order in which the samples of a file are put; None: they keep theirs.
+        source: the split whose samples they hold.
+        seed: of the order of the samples in a file; None: the source's order.
         packing: `Problem.packed_length` and `packed_spacing`, by which each file is packed.
         total: the number of samples; None: unknown.
     """
@@ -50,18 +50,18 @@ class Job:
         data_dir: the folder to write to, `~` allowed.
         tmp_dir: the folder of raw files.
         seed: of the order, and of problems that draw their samples.
-        overwrite: make files that are there already again.
+        overwrite: make existing files again.
         num_shards: the number of training files; 0: as many as the text fills, or the problem says.
-        max_cases: stop each split after so many samples; 0: do not.
+        max_cases: stop each split after this many samples; 0: no limit.
         options: flags for this problem's raw files; see `Problem.prepare_raw_files`.
-        vocab_size: about how many subwords to build; 0: as the problem says, and where it says
-            nothing, as many as the text supports.
+        vocab_size: about how many subwords to build; 0: as the problem says, or as many as the text
+            supports.
         vocabularies: {"inputs": path, "targets": path} of vocabularies of the user's; {}: none.
         check: STOP, DROP or KEEP: check the text first; "": do not.
 
     Raises:
         UserError: on a `vocab_size` for a problem that builds no subwords, or on `vocabularies`
-            that are none, or for a problem that takes none.
+            that are none or for a problem that takes none.
     """
 
     problem: Problem
@@ -112,6 +112,6 @@ def summary_path(problem: Problem, data_dir: str | os.PathLike) -> pathlib.Path:
 
 
 def is_encoded_by_sample(problem: Problem) -> TypeGuard[Text2TextProblem]:
-    """Whether the problem leaves it to `sample_encoder` to encode its samples one by one."""
+    """Returns whether `sample_encoder` encodes the problem's samples one by one."""
     inherited = Text2TextProblem.generate_encoded_samples
     return getattr(type(problem), "generate_encoded_samples", None) is inherited

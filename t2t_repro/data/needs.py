@@ -1,4 +1,4 @@
-"""What a problem's data will take, before any is made: what is there, downloads, disk."""
+"""What a problem's data need before they are made: existing files, downloads, disk."""
 
 import dataclasses
 import os
@@ -15,17 +15,17 @@ _COPIES = 2  # of the text: unpacked, and joined
 
 @dataclasses.dataclass(frozen=True)
 class DataNeeds:
-    """What the data will take.
+    """What the data need.
 
     Attributes:
         data_dir: where they are, or will be.
         tmp_dir: where the raw files are, or will be.
-        files: how many there are already; 0: they will be made.
-        size: of these, bytes.
+        files: how many exist; 0: they will be made.
+        size: their bytes.
         downloads: what will be downloaded.
-        missing: the raw files that cannot be, and are not there.
-        raw_disk: bytes that downloads and what is made of them will take in `tmp_dir`, about.
-        data_disk: bytes that the files will take in `data_dir`, about.
+        missing: the missing raw files that cannot be downloaded.
+        raw_disk: about how many bytes downloads and extracted files take in `tmp_dir`.
+        data_disk: about how many bytes the files take in `data_dir`.
     """
 
     data_dir: str
@@ -57,7 +57,7 @@ class DataNeeds:
 def requirements(
     problem: Problem, data_dir: str | os.PathLike, tmp_dir: str | os.PathLike | None
 ) -> DataNeeds:
-    """Returns what the data of a problem will take.
+    """Returns what the data of a problem need.
 
     Args:
         problem: the problem.

@@ -5,7 +5,7 @@ sentences' ids one after another; SIDE_segmentation, the number of each id's sen
 SIDE_position, the id's place in it, from 0. Between sentences lie `packed_spacing` zeros in all
 three. The sentence of one number in the inputs belongs to that of the same number in the targets.
 
-T2T also packs and chops the targets alone, for language models, which are not here.
+T2T also packs and chops targets alone, for language models; that is not supported.
 """
 
 from collections.abc import Iterable, Iterator
@@ -36,8 +36,8 @@ def pack(
 ) -> Iterator[dict[str, list[int]]]:
     """Yields packed examples: each sample goes into the first open one in which both sides fit.
 
-    Where none has room, the oldest is finished. A sample that is longer than `packed_length` stays
-    alone and whole, as in T2T; training leaves it out.
+    If none has room, the oldest is finished. A sample longer than `packed_length` stays alone and
+    whole, as in T2T; training skips it.
 
     Args:
         samples: {"inputs": ids, "targets": ids}, none of them empty; other features are dropped.

@@ -1,10 +1,10 @@
-"""Files to batches, read from top to bottom: ids, what changes them in training, buckets, batches.
+"""Files to batches, read from top to bottom: ids, augmentation, buckets, batches.
 
     shards -> `open_split`: the ids of a split, mapped into memory
     batching.epochs: numbers of examples, which can be replayed from any batch on
     `make_dataset`: slice -> change -> pad -> {"inputs", "targets"} int32
 
-`dataset` and `text_dataset` are the same batches for `fit`; `read_split` gives examples one by one.
+`dataset` and `text_dataset` give the same batches to `fit`; `read_split` yields single examples.
 """
 
 import collections
@@ -137,7 +137,7 @@ def open_split(problem: Problem, split: str, data_dir: str | os.PathLike) -> Exa
 
 
 def _map(path: pathlib.Path, key: dict[str, Any]) -> Any:
-    """Returns what a file says of itself, and its int32; None: it is of other records."""
+    """Returns the head of a file, and its int32 values; None: it is of other records."""
     try:
         with open(path, "rb") as file:
             file.seek(-_END.size, os.SEEK_END)
@@ -153,7 +153,7 @@ def _map(path: pathlib.Path, key: dict[str, Any]) -> Any:
 
 
 def _write(path: pathlib.Path, key: dict[str, Any], paths: Sequence[str]) -> Any:
-    """Writes a file of these records, and returns what `_map` does of it."""
+    """Writes a file of these records, and returns `_map` of it."""
     features, lengths, largest = key["features"], [], []
     mine = f"{path.name}.{platform.node()}-"  # others may write too
     for left in path.parent.glob(f"{mine}*{INCOMPLETE}"):  # by a kill
@@ -204,17 +204,17 @@ Change = Callable[[Examples, int, slice], Examples]
 def changes(
     problem: Problem, hparams: HParams, data_dir: str | os.PathLike, seed: int, longest: int
 ) -> Change:
-    """Returns what is done to each batch.
+    """Returns the augmentation of each batch.
 
     Args:
         problem: the problem.
         hparams: with subword_dropout and bidirectional_steps.
         data_dir: the folder of the vocabularies.
         seed: of the run.
-        longest: the most ids of a side whose words are cut anew.
+        longest: the most ids of a side after subword dropout.
 
     Raises:
-        UserError: if the problem is not made for it.
+        UserError: if the problem does not support it.
     """
     turn_until, rate = hparams.bidirectional_steps, hparams.subword_dropout
     if not (turn_until or rate):
@@ -251,9 +251,9 @@ def changes(
 
 
 def _turn_round(batch: Examples, which: np.ndarray) -> Examples:
-    """Returns a batch in which the target of some pairs is the source, and the source the target.
+    """Returns a batch with source and target of some pairs swapped.
 
-    Lengths decide before that which batch a pair belongs to, by its longer side.
+    The batch of a pair was chosen before, by its longer side.
 
     Source: Ding et al. (2021), "Improving Neural Machine Translation by Bidirectional Training",
     arXiv 2109.07780. There a training begins with all pairs in both directions.
@@ -269,10 +269,10 @@ def _drop_subwords(
     rate: float,
     longest: int,
 ) -> Examples:
-    """Returns a batch of words cut into other subwords, by `SubwordTextEncoder.resegment`.
+    """Returns a batch with words in other subwords, by `SubwordTextEncoder.resegment`.
 
-    A side of another vocabulary stays as it is, and so does one that would become longer than
-    `longest`. Lengths decide before that which batch an example belongs to.
+    A side of another vocabulary stays unchanged, and so does one that would become longer than
+    `longest`. The batch of an example was chosen before, by its lengths.
     """
     sides, draws = batch.lists(), [random.Random(seed).random for seed in seeds]
     for side, encoder in encoders.items():
@@ -289,11 +289,11 @@ def _drop_subwords(
 class Batches(keras.utils.PyDataset):
     """Batches {feature: int32 (B, length)} of NumPy arrays. A thread makes them in advance.
 
-    `fit` and the like take it as it is, in its own order, whatever their `shuffle`.
+    `fit` and the like read it in its own order, whatever their `shuffle`.
 
     Args:
         make: called for each pass; yields its batches.
-        count: how many batches a pass has; None: it has no end.
+        count: how many batches a pass has; None: it is endless.
         shares: shapes of batches, the most frequent first, each with its share of all batches:
             [(share, {feature: (rows, length)})]; (): they are not known.
         part: in words, which part of a split an evaluation takes.
@@ -312,17 +312,17 @@ class Batches(keras.utils.PyDataset):
 
     @property
     def num_batches(self) -> int | None:
-        """How many a pass has; None: it has no end."""
+        """The batches of a pass; None: it is endless."""
         return self._count
 
     def __getitem__(self, index: int) -> Batch:
-        """Returns the next batch, which is what Keras wants by any index."""
+        """Returns the next batch, whatever the index, as Keras uses it."""
         if self._rest is None:
             self._rest = itertools.chain.from_iterable(itertools.repeat(self))
         return next(self._rest)
 
     def on_epoch_end(self) -> None:
-        """Begins a new pass, also where Keras took a part of one only."""
+        """Begins a new pass, also after a partial one."""
         if self._count is not None:
             self._rest = None
 
@@ -337,7 +337,7 @@ class Batches(keras.utils.PyDataset):
     as_numpy_iterator = __iter__  # as a tf.data.Dataset has it
 
     def for_keras(self, features: Sequence[str] = SIDES) -> Any:
-        """Returns what `fit` takes: a tf.data.Dataset of these features, under JAX itself."""
+        """Returns data for `fit`: a tf.data.Dataset of these features, under JAX itself."""
         if keras.backend.backend() != "tensorflow":
             return self
         import tensorflow as tf
@@ -374,15 +374,15 @@ def make_dataset(
     A packed problem's have the segments and positions of both sides too. Its max_length, for filter
     and buckets, is packed_length, as in T2T (whose buckets, but on TPUs, are the hparam's).
 
-    Training: endless, in an order that (seed, epoch) decides, filtered by length. Else: each
+    Training: endless, in an order that (seed, epoch) decides, filtered by length. Otherwise: each
     example once, in file order within its bucket, in T2T's batches; longer ones than max_length
     stay, unless eval_drop_long_sequences. (Examples below min_length go in both, as in T2T.) An
     example counts by its longer side, with its end of sentence, after max_input_seq_length and
     max_target_seq_length have cut it. For a reversed problem these two mean the sides that the
     model sees (in T2T: those in the file).
 
-    With subword_dropout the words of training are cut anew in every epoch, and in the first
-    bidirectional_steps half of its pairs are turned round.
+    With subword_dropout the words of training are segmented anew in every epoch; in the first
+    bidirectional_steps half of its pairs are swapped.
 
     Under the JAX backend those of training are padded to the longest that their bucket allows,
     since each shape of a batch is compiled.
@@ -391,9 +391,9 @@ def make_dataset(
         split: one of `Split`.
         num_shards: among how many readers the data are divided. In training all shards take their
             part of the same batch of a bucket, so that their steps cost the same.
-        shard_index: which of them this is.
+        shard_index: the number of this reader.
         replicas: multiplies the batch sizes, for a batch that is split among devices afterwards.
-        start: the number of batches to leave out, to go on where a run stopped.
+        start: the number of batches to skip, to resume a run.
         most: of one pass, take this many batches at most, spread over all lengths; 0: all.
         most_shapes: those of training are padded to the longest that their bucket allows, where
             each shape is compiled. With subword_dropout, which lengthens sentences so that there
@@ -453,9 +453,9 @@ def _padder(tops: Sequence[int], shapes: Iterable[Shape] = ()) -> Callable[[Batc
     """Returns a function that pads all features of a batch to one shape.
 
     Args:
-        tops: lengths, of which it takes the least that is enough; where none is, the features keep
+        tops: lengths, of which it takes the least sufficient one; if none is, the features keep
             theirs.
-        shapes: of which it takes after that the smallest into which the batch fits, if one is.
+        shapes: of which it then takes the smallest that holds the batch, if there is one.
     """
     by_size = sorted(shapes, key=lambda shape: (shape[0] * shape[1], shape))
 
@@ -481,11 +481,11 @@ class _Source:
         lengths: {side: (R,)}, after cutting.
         length: (R,) of the longer one.
         kept: the numbers of the examples that pass the filter.
-        too_short, too_long: how many do not.
+        too_short, too_long: how many do not pass.
         tops: the longest length of each bucket but the last.
         sizes: how many examples a batch of each bucket has.
         places: (R,), the bucket of each example.
-        full: how many full batches each bucket has in an epoch, in the mean.
+        full: the mean number of full batches of each bucket in an epoch.
     """
 
     def __init__(
@@ -527,7 +527,7 @@ class _Source:
         self.full = np.bincount(self.places[self.kept], minlength=len(self.sizes)) / self.sizes
 
     def epoch_batches(self, order: np.ndarray) -> list[np.ndarray]:
-        """Returns the batches of examples that come in an order, each once."""
+        """Returns the batches of examples in an order, each once."""
         return batching.epoch_batches(order, self.places, self.sizes)
 
     def batch(self, rows: np.ndarray) -> Batch:
@@ -540,18 +540,18 @@ def read_split(
 ) -> Iterator[dict[str, list[int]]]:
     """Yields a split's examples {"inputs": ids, "targets": ids} in the order of its files.
 
-    A reversed problem's sides change places. A packed problem's examples are unpacked.
+    A reversed problem's sides are swapped. A packed problem's examples are unpacked.
 
     Args:
         problem: the problem.
         split: the split.
         data_dir: the folder of the files.
         shard: the number of the only file to yield, where `shards` is not 1.
-        shards: how many files there are, each of which is read by itself; 1: all are read.
+        shards: the number of files; 1: all are read.
 
     Raises:
         UserError: if files or the vocabulary are missing or broken, ids do not fit the vocabulary,
-            or there are other than so many files.
+            or the number of files differs.
     """
     examples = open_split(problem, split, data_dir)
     if shards not in (1, len(examples.counts)):
@@ -569,10 +569,10 @@ def read_split(
 
 
 def overlap(training: Data, dev: Data) -> int:
-    """Returns how many pairs of a dev stand in a training; 0 where one of them is not there.
+    """Returns how many dev pairs are in a training set; 0 if one of the two is missing.
 
-    Of a run that begins with another's weights each may be of either. Vocabularies may differ. A
-    pair without words is nobody's.
+    With a warm start each may be of either run. Vocabularies may differ. Pairs without words do not
+    count.
     """
     try:
         (of, folder), (of_dev, dev_folder) = training, dev
@@ -596,7 +596,8 @@ def overlap(training: Data, dev: Data) -> int:
 
 @dataclasses.dataclass(frozen=True)
 class SplitStatistics:
-    """What a split holds and what the filter leaves of it. Tokens: those of the kept examples."""
+    """Counts of a split and of its examples after the filter. Tokens: those of the kept
+    examples."""
 
     examples: int
     too_short: int
@@ -622,7 +623,7 @@ def describe(
     training: bool,
     replicas: int = 1,
 ) -> SplitStatistics:
-    """Returns how much a split holds, what the filter removes and what padding costs."""
+    """Returns the size of a split, what the filter removes and what padding costs."""
     source = _Source(open_split(problem, split, data_dir), hparams, training, replicas, problem)
     planned = source.epoch_batches(source.kept)
     inputs, targets = (int(source.lengths[side][source.kept].sum()) for side in SIDES)
@@ -651,12 +652,12 @@ def dataset(
     Args:
         problem: a problem, or its name.
         data_dir: the folder that t2t-datagen wrote.
-        hparams: of which the lengths and sizes of the batches are taken; or the name of a set.
+        hparams: those of lengths and batch sizes are read; or the name of a set.
         split: one of `problem.Split`.
         training: endless, in an order that the seed decides; else each example once. None: for the
             training split alone.
         seed: of the order.
-        start: the number of batches to leave out, for a program that goes on.
+        start: the number of batches to skip, to resume.
 
     Raises:
         UserError: as `make_dataset`.
@@ -669,10 +670,10 @@ def dataset(
 
 
 def check_pairs(inputs: Any, targets: Any) -> None:
-    """Refuses what is no text and its translations, sentence by sentence.
+    """Refuses lists that are not sentences and their translations.
 
     Raises:
-        UserError: if they are of two lengths, or empty.
+        UserError: if they differ in length, or are empty.
     """
     if not 0 < len(inputs) == len(targets):
         raise UserError(
@@ -693,13 +694,13 @@ def text_dataset(
 ) -> Any:
     """Returns the batches of pairs of sentences, each pair once: as `dataset`, but never endless.
 
-    The pairs stay as they are: subword_dropout and bidirectional_steps are for `dataset` alone, and
-    a warning says so.
+    The pairs stay unchanged: subword_dropout and bidirectional_steps are for `dataset` only, and
+    get a warning.
 
     Args:
         inputs: the sentences.
         targets: their translations, as many.
-        encoder: `encode` makes ids of text; the end is put behind them.
+        encoder: `encode` makes ids of text; the end is added.
         hparams: as in `dataset`.
         targets_encoder: that of the targets; None: the same.
         training: without pairs longer than max_length, and in another order at each pass.
@@ -728,7 +729,7 @@ def text_dataset(
 
 
 def _for_fit(hparams: HParams | str, *unread: str) -> HParams:
-    """Returns hparams, or those of a set; warns of those of which nothing makes use in `fit`."""
+    """Returns hparams, or those of a set; warns of those without effect in `fit`."""
     hparams = registry.get_hparams(hparams) if isinstance(hparams, str) else hparams
     if not hparams.optimizer_multistep_accumulate_steps:
         unread = (*unread, "effective_batch_size")

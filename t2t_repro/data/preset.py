@@ -1,4 +1,4 @@
-"""How much text there is, which hparam set suits it and a time, and what follows of the steps."""
+"""The size of a text, the hparam set for it and for a time, and its scaling to other steps."""
 
 import inspect
 import math
@@ -24,11 +24,11 @@ SMALL, REGULARIZED, BIDIRECTIONAL, COOLDOWN, MEDIUM, LARGE = (
 
 
 class TextSize(NamedTuple):
-    """How much text there is to train on; what is repeated counts once.
+    """The size of a training text; repetitions count once.
 
     Attributes:
         pairs: of sentences.
-        size: their bytes in UTF-8, of both sides together.
+        size: bytes in UTF-8, of both sides together.
     """
 
     pairs: int
@@ -36,19 +36,19 @@ class TextSize(NamedTuple):
 
     @classmethod
     def once(cls, pairs: int, size: int, times: float = 1) -> "TextSize":
-        """Returns the size of a text of which each pair is there so many times.
+        """Returns the size of a text in which each pair occurs `times` times.
 
-        A `size` of 0 is not known: the pairs are as long as captions.
+        A `size` of 0 is unknown: pairs are then as long as captions.
         """
         pairs, size = round(pairs / max(times, 1)), round(size / max(times, 1))
         return cls(pairs, size or pairs * _BYTES_OF_A_CAPTION)
 
     @classmethod
     def of(cls, summary: Mapping[str, Any]) -> "TextSize":
-        """Returns what a summary of t2t-datagen says.
+        """Returns the size in a summary of t2t-datagen.
 
         Raises:
-            LookupError: if it does not say so.
+            LookupError: if it has none.
         """
         made = summary["splits"][Split.TRAIN]
         size = sum(made.get("bytes", {}).values())
@@ -56,14 +56,14 @@ class TextSize(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A set, the text that it suits, and the training that it needs.
+    """A set, the text for it, and the training that it needs.
 
     Attributes:
         hparams_set: the set.
-        pairs: from so many on.
-        size: from so many bytes on, of both sides.
+        pairs: the least number of pairs.
+        size: the least bytes, of both sides.
         tokens: target tokens that a training must see for the set to be worth its time.
-        cost: of a token's training, beside that of COOLDOWN, on two cores.
+        cost: of training a token, relative to COOLDOWN, on two cores.
     """
 
     hparams_set: str
@@ -99,7 +99,7 @@ class Preset(NamedTuple):
     hparams: str = ""
 
     def beside(self, asked: str) -> "Preset":
-        """Returns it without changes to what the user's name.
+        """Returns it without changes that the user's override.
 
         Raises:
             UserError: if `asked` is not of the form "name=value,name=value".
@@ -109,7 +109,7 @@ class Preset(NamedTuple):
         return self._replace(hparams=",".join(f"{name}={value}" for name, value in kept.items()))
 
     def flags(self) -> str:
-        """Returns what names it to t2t-trainer."""
+        """Returns its flags for t2t-trainer."""
         changes = f" --hparams={self.hparams}" if self.hparams else ""
         return f"--hparams_set={self.hparams_set}{changes}"
 
@@ -117,19 +117,19 @@ class Preset(NamedTuple):
 def has_gpu() -> bool:
     """Returns whether this machine has a GPU of NVIDIA's that is not hidden.
 
-    No library is loaded for it, so that one whose library is not installed counts too.
+    It loads no library, so a GPU without installed libraries counts too.
     """
     hidden = os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1")
     return not hidden and any(_DEV.glob("nvidia[0-9]*"))
 
 
 def text_of(problem: Problem, data_dir: str, tmp_dir: str) -> TextSize | None:
-    """Returns how much text a problem has to train on; None: that is not known.
+    """Returns the size of a problem's training text; None: unknown.
 
     Args:
         problem: whose.
         data_dir: the folder of its files.
-        tmp_dir: the folder of the raw files out of which they will be made if they are not there.
+        tmp_dir: the folder of the raw files, if the data do not exist.
 
     Raises:
         UserError: if the raw files cannot be read.
@@ -150,7 +150,7 @@ def text_of(problem: Problem, data_dir: str, tmp_dir: str) -> TextSize | None:
 
 
 def tokens_of(hparams_set: str, steps: int | None = None) -> float:
-    """Returns about how many target tokens so many steps of a set see; None: its own steps."""
+    """Returns about how many target tokens a set sees in `steps`; None: its own steps."""
     hparams = registry.get_hparams(hparams_set)
     return _FILLED * hparams.batch_size * (steps or hparams.train_steps)
 
@@ -161,12 +161,12 @@ def preset(
     little: str,
     tokens: Callable[[Row], float] = lambda row: tokens_of(row.hparams_set),
 ) -> Preset:
-    """Returns the largest set that suits a text and whose tokens in the time are enough for it.
+    """Returns the largest set for a text that sees enough tokens in the time.
 
     Args:
         text: of training.
         gpu: whether it is trained on a GPU.
-        little: the set for less text than the others need (`for_little_text`).
+        little: the set for a text too small for the others (`for_little_text`).
         tokens: returns how many target tokens a training of a set sees; default: its own steps.
     """
     rows = [row for row in ROWS if text.pairs >= row.pairs and text.size >= row.size]
@@ -205,16 +205,15 @@ def proposed(
 
 
 def of_length(hparams_set: str, asked: str, steps: int) -> str:
-    """Returns the changes that a set needs where it makes fewer steps than its own, or more.
+    """Returns the changes to a set for another number of steps.
 
-    What it does in its first or last steps, it then does in the same share of them: both
-    directions, no subword dropout, a rate that falls to 0; of fewer steps also the warm-up, to the
-    same highest rate.
+    Both directions, steps without subword dropout and the fall of the rate keep their share of the
+    steps; with fewer steps also the warm-up, to the same highest rate.
 
     Args:
         hparams_set: the set.
-        asked: the user's changes to it; what these name stays as it is.
-        steps: how many it shall make.
+        asked: the user's changes to it, which stay.
+        steps: the new number.
 
     Raises:
         UserError: if the set, or `asked`, is wrong.
@@ -225,12 +224,12 @@ def of_length(hparams_set: str, asked: str, steps: int) -> str:
 
 
 def scaled(whole: HParams, steps: int, but: Container[str]) -> dict[str, float]:
-    """Returns what `whole` does in its first or last steps, in the same share of others.
+    """Returns the changes by which the phases of `whole` keep their share of the steps.
 
     Args:
         whole: a configuration.
         steps: how many steps to make instead of its own.
-        but: hparams that stay as they are.
+        but: hparams that stay.
     """
     if steps == whole.train_steps:
         return {}
@@ -263,10 +262,10 @@ def of_separate_tables(problem: Problem, data_dir: str | os.PathLike) -> str:
 
 
 def for_little_text(problem: Problem, data_dir: str | os.PathLike) -> str:
-    """Returns the set of which little text of a problem's can make the most.
+    """Returns the best set for a problem with little text.
 
-    That is, whose words can be cut into other subwords, and whose pairs can be turned round. What
-    encoders a subclass makes itself is not known before there is a vocabulary: two.
+    It depends on whether words can be segmented in other ways and pairs swapped. A subclass with
+    encoders of its own counts as one with two vocabularies.
     """
     problem = problem.forward()
     names = problem.vocab_files(data_dir)
@@ -279,6 +278,7 @@ def for_little_text(problem: Problem, data_dir: str | os.PathLike) -> str:
 
 
 def is_for(problem: Problem) -> bool:
-    """Whether a problem is the user's own text: one of T2T's says how many subwords it has."""
+    """Returns whether a problem is the user's own text: T2T's problems set their number of
+    subwords."""
     problem = problem.forward()
     return isinstance(problem, Text2TextProblem) and not problem.says_vocab_size

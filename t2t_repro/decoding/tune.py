@@ -311,7 +311,7 @@ def _best(tried: Sequence[Weights], newest: bool) -> Weights:
     """Returns the mean of most checkpoints among tied weights; or the first, if that is the newest.
 
     A rate that falls to 0 removes the noise that a mean removes elsewhere: there the newest were as
-    good as means of the fall, or better (benchmarks/RESULTS.md, "A rate that falls to 0").
+    good as means of the fall, or better (benchmarks/RESULTS.md, "Tried, and no gain").
     """
     good = _good(tried)
     if newest and tried[0] in good:

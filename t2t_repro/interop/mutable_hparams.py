@@ -1,4 +1,4 @@
-"""tensor2tensor's way to write an hparam set: assign to it, then return it."""
+"""Hparam sets written as in tensor2tensor: assign, then return."""
 
 import dataclasses
 import json
@@ -12,7 +12,7 @@ from t2t_repro.fields import parse_like, parse_overrides, parse_value
 
 
 class _NoHparam(UserError, AttributeError):
-    """A name that is not there: `hasattr` and `getattr` with a default work as they should."""
+    """An unknown name; as an AttributeError, so that `hasattr` and `getattr` work."""
 
 
 class MutableHParams:
@@ -61,7 +61,7 @@ class MutableHParams:
         setattr(self, name, value)
 
     def del_hparam(self, name: str) -> None:
-        """Takes back what was added or assigned under a name that HParams lacks."""
+        """Removes a name that HParams lacks."""
         self._added.pop(name, None)
         self._foreign.pop(name, None)
 
@@ -101,7 +101,7 @@ class MutableHParams:
 
         Args:
             where: the name of the set, for messages.
-            warn: told of the user's own hparams, which nothing here reads.
+            warn: gets a line for each of the user's own hparams, which nothing here reads.
 
         Raises:
             UserError: if an hparam that we lack has another value than T2T's default, or a value

@@ -1,4 +1,4 @@
-"""The files of a TensorFlow 1 checkpoint: found, read and written, without running what they hold.
+"""Finds, reads and writes the files of a TensorFlow 1 checkpoint, without running any code in them.
 
 A checkpoint is PREFIX.index and PREFIX.data-00000-of-00001 beside a text file `checkpoint` that
 names the newest. They hold arrays by name and nothing that could be code.
@@ -92,7 +92,8 @@ class Checkpoint:
         }
 
     def _owner(self, scope: str) -> str | None:
-        """Returns the variable that ends `scope`: a name below one is a slot of an optimizer."""
+        """Returns the variable at the end of `scope`: a name below a variable is an optimizer's
+        slot."""
         while scope:
             if scope in self.shapes:
                 return scope
@@ -159,7 +160,7 @@ def write(folder: pathlib.Path, step: int, arrays: dict[str, np.ndarray]) -> pat
 
 
 def _newest(folder: pathlib.Path) -> pathlib.Path:
-    """Returns what the folder's `checkpoint` file names, also when the folder was moved."""
+    """Returns the checkpoint that the folder's `checkpoint` file names, also in a moved folder."""
     file = folder / "checkpoint"
     text = file.read_text(encoding="utf-8", errors="replace") if file.is_file() else ""
     match = re.search(r'^model_checkpoint_path: "(.*)"$', text, re.MULTILINE)

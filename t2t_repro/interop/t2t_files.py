@@ -1,4 +1,4 @@
-"""What lies beside a tensor2tensor checkpoint: hparams.json and flags.txt, both ways."""
+"""hparams.json and flags.txt beside a tensor2tensor checkpoint, both ways."""
 
 import dataclasses
 import json
@@ -71,7 +71,7 @@ def read_hparams(path: pathlib.Path, ignored: Collection[str] = ()) -> dict[str,
 
 
 def _read_as_then(own: dict[str, Any]) -> None:
-    """Changes hparams of T2T 1.4 to 1.12 to those that have the same learning rate since.
+    """Changes hparams of T2T 1.4 to 1.12 to those with the same learning rate in 1.15.
 
     These versions call optimizers "Adam", and the legacy rate of these is a 500th (1.12's
     utils/learning_rate.py; from 1.13 on that of "adam"). Up to 1.5.2 that schedule has other names,
@@ -91,10 +91,10 @@ def _read_as_then(own: dict[str, Any]) -> None:
 
 
 def _check_attention(kind: Any) -> None:
-    """Refuses the type of self-attention that means something else to T2T's decoder.
+    """Refuses a type of self-attention that differs in T2T's decoder.
 
     Raises:
-        UserError: if it is so.
+        UserError: on that type.
     """
     if kind == "local_unmasked":
         raise UserError(

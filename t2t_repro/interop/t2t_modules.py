@@ -1,4 +1,5 @@
-"""What the modules of tensor2tensor that a --t2t_usr_dir imports hold here, and what they lack."""
+"""The tensor2tensor modules that a --t2t_usr_dir may import: their contents here, and what is
+missing."""
 
 import functools
 from collections.abc import Callable, Iterable, Iterator
@@ -64,7 +65,7 @@ class Text2TextProblem(problem.Text2TextProblem):
         track: problem.Track = lambda texts, total: texts,
         count: problem.Count = count_tokens,
     ) -> None:
-        """As T2T: who encodes the samples, or gets the vocabulary, also makes it."""
+        """As in T2T, encoding samples or getting the vocabulary also makes it."""
         if _defined_by_user(type(self), "generate_encoded_samples"):
             return
         if _defined_by_user(type(self), "get_or_create_vocab"):
@@ -87,7 +88,7 @@ class TranslateProblem(Text2TextProblem, problem.TranslateProblem):
     """Ours, with the methods that T2T's problems call on themselves."""
 
     def num_samples(self, tmp_dir: str, dataset_split: str) -> int | None:
-        """Unknown: a `generate_samples` of the user's may read anything."""
+        """Returns None: a user's `generate_samples` may read anything."""
         return None
 
 
@@ -130,10 +131,10 @@ def text2text_generate_encoded(
 
 
 def contents(warn: Warn) -> dict[str, dict[str, Any]]:
-    """Returns {module of tensor2tensor: {name: what it is here}}.
+    """Returns {module of tensor2tensor: {name: its object here}}.
 
     Args:
-        warn: told of hparams and ranged sets that nothing reads.
+        warn: gets a line for hparams and ranged sets that nothing reads.
     """
     identity = {name: _identity for name in ("native_to_unicode", "unicode_to_native")}
     return {
@@ -252,7 +253,7 @@ def _defined_by_user(cls: type, name: str) -> bool:
 
 
 def _check_members(cls: type) -> None:
-    """Refuses what T2T would call and nothing here does, and files that nobody names."""
+    """Refuses members that T2T calls and this project does not, and unnamed vocabulary files."""
     own = [n for n in ("feature_encoders", "get_or_create_vocab") if _defined_by_user(cls, n)]
     two_names = hasattr(cls, "source_vocab_name") and hasattr(cls, "target_vocab_name")
     if own and not two_names and not _defined_by_user(cls, "vocab_filenames"):

@@ -84,7 +84,7 @@ def check(hparams: HParams, advice: str = "") -> None:
         advice: what else to do, for the error.
 
     Raises:
-        UserError: naming what `unknown_there` returns.
+        UserError: naming the result of `unknown_there`.
     """
     if unknown := unknown_there(hparams):
         raise UserError(
@@ -94,7 +94,8 @@ def check(hparams: HParams, advice: str = "") -> None:
 
 
 def _optimizer(model: Transformer) -> Any:
-    """The optimizer that has the slots, also where another scales the loss around it (float16)."""
+    """Returns the optimizer that has the slots, also from inside one that scales the loss
+    (float16)."""
     return getattr(model.optimizer, "inner_optimizer", model.optimizer)
 
 
@@ -117,7 +118,7 @@ def _slot_entries(model: Transformer) -> Iterator[Entry]:
 
 
 def _second_moments(entry: Entry, parts: list, first: int) -> Iterator[Entry]:
-    """Yields Adafactor's means, which each of T2T's variables has for itself."""
+    """Yields Adafactor's means, one set for each of T2T's variables."""
     for name, shape, slots in zip(entry.names, entry.shapes, parts, strict=True):
         shapes = [shape] if len(slots) == 1 else [shape[:-1], (*shape[:-2], shape[-1])]
         for i, (variable, slot_shape) in enumerate(zip(slots, shapes, strict=True), first):
@@ -129,7 +130,7 @@ def _slot(owner: str, kind: str, number: int) -> str:
 
 
 def _kind(model: Transformer) -> str:
-    """Returns how T2T calls the optimizer's slots."""
+    """Returns the kinds of T2T's slots for the optimizer."""
     return KINDS[snake_case(model.hparams.optimizer)].t2t_slots or ""
 
 

@@ -1,4 +1,4 @@
-"""A run of tensor2tensor's as one of ours, and the way back."""
+"""Imports a run of tensor2tensor, and exports one."""
 
 import contextlib
 import dataclasses
@@ -41,15 +41,15 @@ class ImportRequest:
         checkpoint: the folder of a T2T run, or the prefix of one checkpoint.
         output_dir: the run directory.
         problem: the problem's name; None: that of flags.txt.
-        hparams_set: the named set; None: that of flags.txt, which need not be known where there is
-            hparams.json. hparams.json wins over it.
-        hparams: changes, "name=value,name=value"; they win over hparams.json.
+        hparams_set: the named set; None: that of flags.txt, which may be unknown if there is an
+            hparams.json. hparams.json overrides it.
+        hparams: changes, "name=value,name=value"; they override hparams.json.
         data_dir: the folder of the vocabulary; None: beside the checkpoint, or where T2T had it.
-        optimizer_state: carry the optimizer's state over, where there is any.
-        ignore_hparams: fields of hparams.json to leave out, with commas between.
+        optimizer_state: also import the optimizer's state, if there is any.
+        ignore_hparams: fields of hparams.json to leave out, separated by commas.
         target_space_id: the kind of target that was trained; None: the problem's.
-        all_checkpoints: import all of the run, but those that `output_dir` has.
-        t2t_usr_dir: the package that the problem came from, for who loads the run to name.
+        all_checkpoints: import all of the run, except those that `output_dir` has.
+        t2t_usr_dir: the package of the problem, recorded in the run.
     """
 
     checkpoint: str | os.PathLike
@@ -74,12 +74,12 @@ def import_checkpoint(
     """Writes a run directory, or further checkpoints of one, from tensor2tensor's.
 
     Args:
-        request: which, and where to.
+        request: the checkpoint and the run.
         command: the command line, kept in the run directory.
-        say: gets a line for each thing that was worked out.
+        say: gets a line for each finding.
 
     Returns:
-        The newest checkpoint that was written.
+        The newest written checkpoint.
 
     Raises:
         UserError: if something is missing or does not fit; nothing was written then, except newer
@@ -150,7 +150,7 @@ def import_checkpoint(
 def _hparams(
     request: ImportRequest, folder: pathlib.Path, said: dict[str, str]
 ) -> tuple[dict[str, Any] | None, str, set[str]]:
-    """Returns {hparam: value} (None if nothing says them), the set's name, and what was given."""
+    """Returns {hparam: value} (None if unknown), the set's name, and the given hparams."""
     name = request.hparams_set or said.get("hparams_set") or ""
     file = folder / "hparams.json"
     values: dict[str, Any] = {}
@@ -204,10 +204,10 @@ def _vocabulary_folder(
 
 
 def _check_target_space(source: t2t_checkpoint.Checkpoint, problem, hparams: HParams) -> None:
-    """Refuses a problem of another kind of target than the checkpoint was trained for.
+    """Refuses a problem with another target space than the checkpoint's.
 
-    Adam's second moment tells: of the table of kinds it is 0 but in the row that was trained. T2T
-    up to 1.5.1 gave its problems of WMT other kinds than later versions.
+    Adam's second moment tells: in the table of target spaces only the trained row is not 0. T2T up
+    to 1.5.1 gave its WMT problems other target spaces than later versions.
     """
     slots = source.slots().get("Adam", {}).get(_TARGET_SPACES, [])
     if len(slots) < 2:
@@ -304,7 +304,7 @@ def _vocabulary_names(run: TrainedRun) -> dict[pathlib.Path, str]:
 
 
 def _check_target(target: pathlib.Path, run: TrainedRun) -> None:
-    """Refuses to write over what tensor2tensor, or another run, has left in a folder.
+    """Refuses to overwrite files of tensor2tensor or of another run.
 
     An export of the run itself may be written again; its flags.txt tells it.
 

@@ -1,4 +1,4 @@
-"""What the names and shapes of tensor2tensor's variables say about the model that they are of."""
+"""Derives hparams from the names and shapes of tensor2tensor's variables."""
 
 import dataclasses
 import re
@@ -21,7 +21,7 @@ _RELATIVE = "dot_product_attention_relative/relative_positions_keys/embeddings"
 
 
 def check_names(names: Collection[str], prefix: Any) -> None:
-    """Raises a UserError unless these are the variables of a model that is here, too."""
+    """Raises a UserError unless these are the variables of a supported model."""
     has_tables = any(_MODALITY.match(name) for name in names)
     if has_tables and any(_LAYER.match(name) for name in names):
         return
@@ -41,7 +41,7 @@ def _model(names: Collection[str]) -> str:
 
 
 def facts(shapes: Shapes) -> dict[str, Any]:
-    """Returns {hparam: value} for each hparam that the variables leave no choice about."""
+    """Returns {hparam: value} for each hparam that the variables determine."""
     tables = _tables(shapes)
     kinds = {kind for _, kind in tables}
     are_of_one_size = len({rows for rows, _ in tables}) == 1
@@ -125,20 +125,20 @@ def _norm_facts(shapes: Shapes, side: str) -> dict[str, Any]:
 def reconcile(
     values: dict[str, Any] | None, shapes: Shapes, given: Collection[str] = ()
 ) -> tuple[HParams, list[str]]:
-    """Takes from the variables what they prove.
+    """Corrects hparams by the variables.
 
     Args:
-        values: {hparam: value} as far as they are known; None: not at all.
+        values: {hparam: value}, as far as known; None: none is.
         shapes: {T2T's variable name: shape}.
         given: the hparams that hparams.json or the user gave. The variables must agree with them;
-            others, of the named set, give way.
+            they override others, of the named set.
 
     Returns:
         The hparams, and a note "name=value" for each that the variables changed.
 
     Raises:
-        UserError: if a given hparam and the variables contradict each other: all are named. Also
-            if nothing is known: what the variables say helps to choose.
+        UserError: if a given hparam and the variables contradict each other: all are named. Also if
+            nothing is known: the error lists what the variables show.
     """
     found = facts(shapes)
     before, after, gates = (found.pop(name, None) for name in _PLACES)
@@ -206,7 +206,7 @@ def check_vocabularies(shapes: Shapes, hparams: HParams, sizes: dict[str, int], 
 
 
 def _effective(values: dict[str, Any], name: str, hidden_size: int) -> Any:
-    """Returns an hparam as it works: 0 may mean another one."""
+    """Returns the effective value of an hparam: 0 may mean another one's."""
     if name in ("attention_key_channels", "attention_value_channels", "attention_layer_size"):
         return values[name] or hidden_size
     if name in ("num_encoder_layers", "num_decoder_layers"):

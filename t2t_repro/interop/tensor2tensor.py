@@ -73,7 +73,7 @@ def assign(targets: Sequence[Entry], arrays: dict[str, np.ndarray], kind: str, a
     Args:
         targets: our variables with T2T's names.
         arrays: {T2T's name: array}, exactly those.
-        kind: what they are, for the error; and `advice`, what to do then.
+        kind: their name in the error; `advice`: what to do then.
     """
     expected = dict(pair for e in targets for pair in zip(e.names, e.shapes, strict=True))
     problems = [f"missing {n} {s}" for n, s in expected.items() if n not in arrays]
@@ -110,7 +110,8 @@ def arrays_of(targets: Iterable[Entry]) -> dict[str, np.ndarray]:
 
 
 def _part_shape(shape: tuple[int, ...], axis: int, size: int) -> tuple[int, ...]:
-    """The shape of a part with `size` values of a variable of `shape` split along `axis`."""
+    """Returns the shape of a part with `size` values of a variable of `shape` split along
+    `axis`."""
     others = int(np.prod(shape)) // shape[axis]
     return (*shape[:axis], size // others, *shape[axis + 1 :])
 

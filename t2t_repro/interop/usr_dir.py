@@ -1,7 +1,7 @@
 """A --t2t_usr_dir that was written for tensor2tensor, unchanged.
 
 While the folder is loaded, and only then, `from tensor2tensor.utils import registry` and the like
-find what is in t2t_modules.py. An installed tensor2tensor is never shadowed.
+find the contents of t2t_modules.py. An installed tensor2tensor is never shadowed.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ _TOP = "tensor2tensor"
 
 
 class Unsupported(UserError, ImportError):
-    """A name of tensor2tensor's that is not here."""
+    """A name of tensor2tensor that is not supported."""
 
 
 def load(path: str, warn: Callable[[str], None] | None = None) -> None:
@@ -31,8 +31,8 @@ def load(path: str, warn: Callable[[str], None] | None = None) -> None:
         warn: receives warnings; None: stderr.
 
     Raises:
-        UserError: if it is no package; if it uses a name of tensor2tensor's that is not here:
-            which, and what to write instead.
+        UserError: if it is no package, or uses an unsupported name of tensor2tensor; it names a
+            replacement.
     """
     with _modules(warn or _say):
         registry.load_usr_dir(path)
@@ -40,7 +40,7 @@ def load(path: str, warn: Callable[[str], None] | None = None) -> None:
 
 @contextlib.contextmanager
 def _modules(warn: Callable[[str], None]) -> Iterator[None]:
-    """Has tensor2tensor's modules imported already, as far as they are here, inside the block."""
+    """Lets the supported modules of tensor2tensor be imported inside the block."""
     if importlib.util.find_spec(_TOP):
         yield
         return
@@ -68,7 +68,7 @@ def _modules(warn: Callable[[str], None]) -> Iterator[None]:
 
 
 def _attribute(contents: dict[str, dict[str, Any]], module: str, name: str) -> Any:
-    """Returns what a module has beyond its contents."""
+    """Returns an attribute of a module that is not among its contents."""
     found = None
     if module == f"{_TOP}.models.transformer":
         found = t2t_modules.hparam_set(name)
@@ -82,7 +82,7 @@ def _attribute(contents: dict[str, dict[str, Any]], module: str, name: str) -> A
 
 
 def _unsupported(contents: dict[str, dict[str, Any]], full: str) -> Unsupported:
-    """Returns the error for a name that is not here."""
+    """Returns the error for an unsupported name."""
     instead = t2t_modules.INSTEAD.get(full.removeprefix(f"{_TOP}."))
     module, _, name = full.rpartition(".")
     if instead is None and module == f"{_TOP}.models.transformer":

@@ -1,3 +1,3 @@
-"""Scores of finished output; the public door of two, `bleu` and `parseval`, which parsing/ has."""
+"""Scores of finished output; also the public name of `parseval`, which is in parsing/."""
 
 from t2t_repro.parsing import parseval as parseval

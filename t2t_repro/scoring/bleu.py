@@ -1,12 +1,12 @@
-"""Every BLEU that a reader of the paper meets, each with its signature.
+"""Every BLEU that readers of the paper need, each with its signature.
 
 The numbers differ by points on the same two files, because they cut text into tokens differently:
 
-* `sacrebleu`, `sacrebleu_lowercase`: tokenised as WMT's mteval-v13a; where words are not parted by
-  spaces, into characters. The one to report.
-* `chrf2`: character n-grams, for languages where words are a poor unit.
-* `t2t_uncased`, `t2t_cased`: what tensor2tensor's `t2t-bleu` prints (mteval-v14, international).
-* `compound_split`: the tokenised BLEU after splitting hyphenated compounds, in which the paper's
+* `sacrebleu`, `sacrebleu_lowercase`: tokenised as WMT's mteval-v13a; into characters for scripts
+without spaces. The one to report. * `chrf2`: character n-grams, for languages where words are a
+poor unit. * `t2t_uncased`, `t2t_cased`: what tensor2tensor's `t2t-bleu` prints (mteval-v14,
+international). * `compound_split`: the tokenised BLEU after splitting hyphenated compounds, in
+which the paper's
   En-De 28.4 was reported; see `moses_tokenize_german`.
 """
 
@@ -35,7 +35,7 @@ class Score:
 
 @dataclasses.dataclass(frozen=True)
 class BleuScores:
-    """What `score` returns; the module's docstring says what each is."""
+    """The result of `score`; the module's docstring describes each."""
 
     sacrebleu: Score
     sacrebleu_lowercase: Score
@@ -116,11 +116,11 @@ def score(hypotheses: Sequence[str], references: Sequence[str]) -> BleuScores:
 
 
 def tokenizer_of(references: Sequence[str]) -> str:
-    """Returns sacreBLEU's tokeniser for a text: 13a where spaces part words.
+    """Returns sacreBLEU's tokeniser for a text: 13a if spaces separate words.
 
     Where most letters are of a script without spaces, a sentence would be one token, and BLEU 0:
-    "zh", which parts Chinese characters and leaves the rest as 13a, or "char" where there are
-    others, as in Japanese or Thai.
+    "zh", which separates Chinese characters and treats the rest as 13a, or "char" for other
+    scripts, as in Japanese or Thai.
     """
     scripts = Counter(
         unicodedata.name(letter, "").partition(" ")[0]

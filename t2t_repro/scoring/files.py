@@ -32,7 +32,7 @@ def score_files(
 
     Args:
         translation: the translations.
-        reference: the right ones, equally many.
+        reference: the reference translations, equally many.
         read: yields the translations of the file, one a line of `reference`.
     """
     return bleu.score(*lines_of(translation, reference, read))
@@ -79,8 +79,8 @@ def step_files(
     """Yields the files "...-STEPS" of a directory by step, and new ones as they appear.
 
     Args:
-        directory: where the translations are; it may appear while waiting.
-        min_steps: files of earlier steps are passed over.
+        directory: the folder of the translations; it may appear while waiting.
+        min_steps: files of earlier steps are skipped.
         wait_minutes: for how long to wait for the next file.
         clock: as in `appearing`.
 

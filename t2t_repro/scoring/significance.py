@@ -20,7 +20,7 @@ class Scored:
 
 @dataclasses.dataclass(frozen=True)
 class Paired:
-    """A translation beside a baseline, and how likely it would seem as different by chance."""
+    """A translation and a baseline, and the probability of such a difference by chance."""
 
     baseline: Scored
     translation: Scored
@@ -42,7 +42,7 @@ class Paired:
 def paired(
     baseline: Sequence[str], translation: Sequence[str], references: Sequence[str]
 ) -> Paired:
-    """Returns how a translation scores beside another, by sacreBLEU's paired bootstrap."""
+    """Returns the scores of a translation and a baseline, by sacreBLEU's paired bootstrap."""
     (old, new), signature = paired_bootstrap([baseline, translation], references)
     assert new.p_value is not None  # of the first alone there is none
     before, after = (Scored(each.score, each.interval) for each in (old, new))
@@ -50,8 +50,8 @@ def paired(
 
 
 class Tested(NamedTuple):
-    """The BLEU of one translation: in percent, half of its 95 % interval, and how likely it would
-    seem as different from the first by chance (None of the first itself)."""
+    """The BLEU of one translation: in percent, half of its 95 % interval, and the probability of
+    such a difference from the first by chance (None for the first)."""
 
     score: float
     interval: float
@@ -61,7 +61,7 @@ class Tested(NamedTuple):
 def paired_bootstrap(
     translations: Sequence[Sequence[str]], references: Sequence[str]
 ) -> tuple[list[Tested], str]:
-    """Returns how each translation scores beside the first, and sacreBLEU's signature.
+    """Returns the scores of each translation against the first, and sacreBLEU's signature.
 
     Source: Koehn (2004), "Statistical Significance Tests for Machine Translation Evaluation".
 

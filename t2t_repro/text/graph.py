@@ -42,7 +42,7 @@ def graph_encoder(encoder: TextEncoder) -> "GraphSubwords | GraphSentencePieces"
     """Returns an encoder as operations of a graph.
 
     Raises:
-        UserError: if it is of a kind that is not known there.
+        UserError: if its kind is not supported.
     """
     if isinstance(encoder, SentencePieceEncoder):
         return GraphSentencePieces(encoder)
@@ -50,7 +50,7 @@ def graph_encoder(encoder: TextEncoder) -> "GraphSubwords | GraphSentencePieces"
 
 
 class _GraphEncoder(tf.Module):
-    """What both kinds have: `_subtokens`, the pieces in the order of their ids."""
+    """The base of both kinds, with `_subtokens`, the pieces in the order of their ids."""
 
     _subtokens: tf.Tensor
 
@@ -102,7 +102,7 @@ class GraphSubwords(_GraphEncoder):
         encoder: whose ids these are.
 
     Attributes:
-        resources: what a SavedModel must keep besides the operations.
+        resources: objects that a SavedModel must keep besides the operations.
     """
 
     def __init__(self, encoder: TextEncoder):
@@ -199,7 +199,7 @@ class GraphSubwords(_GraphEncoder):
         return tf.where(codes == ord("_"), "\\u", spelled)
 
     def _unescape(self, spelled: tf.Tensor) -> tf.Tensor:
-        """Strings (N,) that were escaped, without their final `_`, as they were before."""
+        """Returns escaped strings (N,), without their final `_`, unescaped."""
         pieces = tf.strings.split(tf.strings.regex_replace(spelled, _ESCAPE, r"_\1_"), "_")
         piece = pieces.values
         piece = tf.where(tf.strings.regex_full_match(piece, _NUMBER), _numbered(piece), piece)
@@ -217,7 +217,7 @@ def _word_bounds() -> np.ndarray:
 
 
 def _is_word(codes: tf.Tensor) -> tf.Tensor:
-    """Whether code points int32 (N,) are letters or digits, bool (N,)."""
+    """Returns bool (N,): whether code points int32 (N,) are letters or digits."""
     return tf.searchsorted(_word_bounds(), codes, side="right") % 2 == 1
 
 
@@ -227,7 +227,7 @@ def _characters(codes: tf.Tensor) -> tf.Tensor:
 
 
 def _numbered(escapes: tf.Tensor) -> tf.Tensor:
-    r"""Returns the characters of strings (N,) such as `\8364;`; of others it has no meaning."""
+    r"""Returns the characters of strings (N,) such as `\8364;`; meaningless for others."""
     digits = tf.strings.regex_replace(escapes, r"^\\0*([0-9]{1,7});$", r"\1")
     is_number = tf.strings.regex_full_match(digits, "[0-9]{1,7}")
     codes = tf.strings.to_number(tf.where(is_number, digits, "0"), tf.int32)

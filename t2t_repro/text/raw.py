@@ -122,7 +122,7 @@ def _checked(
     may_be_blank: bool = False,
     read: Callable[[str | os.PathLike], Iterable[str]] = lines,
 ) -> Iterator[str]:
-    """Yields a file's lines as they are; `may_be_blank`: they may all be empty."""
+    """Yields a file's lines unchanged; `may_be_blank`: all may be empty."""
     count, any_text = 0, False
     for line in read(path):
         count, any_text = count + 1, any_text or not (not line or line.isspace())
@@ -146,8 +146,8 @@ def parallel_lines(
 
     Args:
         inputs_path, targets_path: the files.
-        may_be_blank: accept empty lines alone, which is what a model writes that has not learned.
-        strip: leave out the blanks at both ends of a line.
+        may_be_blank: accept only empty lines, as an untrained model may write.
+        strip: remove the blanks at both ends of a line.
         read_inputs: yields the samples of `inputs_path`.
 
     Raises:
@@ -173,7 +173,7 @@ def parallel_lines(
 def count_parallel_lines(inputs_path: str | os.PathLike, targets_path: str | os.PathLike) -> int:
     """Returns the number of pairs; raises as `parallel_lines`.
 
-    A process reads both files to the end, once while they stay as they are.
+    A process reads both files once, unless they change.
     """
     status = [os.stat(path) for path in (inputs_path, targets_path)]
     seen = tuple((entry.st_ino, entry.st_size, entry.st_mtime_ns) for entry in status)

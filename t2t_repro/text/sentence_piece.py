@@ -1,4 +1,4 @@
-"""SentencePiece: a model as an encoder, and byte pairs learnt of text, as the paper's vocabularies.
+"""SentencePiece: a model as an encoder, and byte pairs learned from text, as in the paper.
 
 SentencePiece numbers unknown text, begin, end and padding itself, each model otherwise. Here 0 pads
 and 1 ends, as everywhere; the model's pieces follow in its order, the one for unknown text too,
@@ -61,7 +61,7 @@ class SentencePieceEncoder(PieceEncoder):
         return [self._ids[i] for i in self._processor.EncodeAsIds(text)]
 
     def decode(self, ids: Iterable[int], strip_extraneous: bool = False) -> str:
-        """Returns the text of `ids`; reserved ids and those outside the vocabulary say nothing.
+        """Returns the text of `ids`; reserved ids and those outside the vocabulary are dropped.
 
         A model whose words end with the sign for a blank leaves one at the end, which is cut off.
         """

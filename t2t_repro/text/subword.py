@@ -90,11 +90,11 @@ class SubwordTextEncoder(PieceEncoder):
         return tokenizer.decode([token for token in tokens if token])
 
     def resegment(self, ids: Iterable[int], rate: float, draw: Callable[[], float]) -> list[int]:
-        """Returns ids of the same text, whose tokens are cut into other subtokens.
+        """Returns ids of the same text, with tokens cut into other subtokens.
 
         MaxMatch-Dropout (Hiraoka 2022, https://arxiv.org/abs/2209.04126), which is BPE-dropout
         (Provilkov et al. 2020, https://arxiv.org/abs/1910.13267) for the longest match: from left
-        to right, from the longest to the shortest, a subtoken that fits is passed over with the
+        to right, from the longest to the shortest, a subtoken that fits is skipped with the
         probability `rate`; one of a single character is taken. The reserved ids stay.
 
         Args:

@@ -1,8 +1,8 @@
-"""The pieces of a vocabulary: their names, and of which ids of a parent's each is made.
+"""The pieces of a vocabulary: their names, and the ids of a parent's vocabulary that form each.
 
-A piece that both have is the parent's. One that is new is cut into the parent's pieces, as the
-parent would have read it; the mean of their rows is where its own row begins (Gee et al. 2022,
-"Fast Vocabulary Transfer for Language Model Compression").
+A piece in both is the parent's. A new one is cut into the parent's pieces, as the parent would have
+read it; its row begins as the mean of their rows (Gee et al. 2022, "Fast Vocabulary Transfer for
+Language Model Compression").
 """
 
 from t2t_repro.text.encoders import (
@@ -18,7 +18,7 @@ _ESCAPED = str.maketrans({" ": "\\32;", "\t": "\\9;"})  # as T2T escapes what no
 
 
 def pieces_of(encoder: TextEncoder) -> list[str]:
-    """Returns the piece of each id; an encoder of the user's need not have `decode_list`."""
+    """Returns the piece of each id; a user's encoder need not have `decode_list`."""
     shown = getattr(encoder, "decode_list", None) or (lambda ids: [encoder.decode(ids)])
     return [shown([i])[0] for i in range(encoder.vocab_size)]  # one by one: some reverse a list
 
@@ -26,8 +26,8 @@ def pieces_of(encoder: TextEncoder) -> list[str]:
 def parts(mine: TextEncoder, parent: TextEncoder) -> list[list[int]]:
     """Returns, for each id of `mine`, the ids of `parent` whose pieces make its piece.
 
-    One id: the parent has the piece. No id: nothing of it is known, or the two are of different
-    kinds, whose pieces mean different things.
+    One id: the parent has the piece. No id: it is unknown, or the two vocabularies are of different
+    kinds.
     """
     reserved = [[i] for i in range(NUM_RESERVED_TOKENS)]
     own = pieces_of(mine)[NUM_RESERVED_TOKENS:]
@@ -41,7 +41,7 @@ def parts(mine: TextEncoder, parent: TextEncoder) -> list[list[int]]:
 
 
 def _cut(piece: str, ids: dict[str, int], longest: int) -> list[int]:
-    """Cuts into the longest pieces from left to right, and leaves out what there is none for."""
+    """Cuts into the longest pieces from left to right, and skips characters without one."""
     found: list[int] = []
     start = 0
     while start < len(piece):

@@ -1,7 +1,7 @@
-"""Vocabulary files: an encoder has `encode`, `decode` and `vocab_size`; a file says which it is.
+"""Vocabulary files; an encoder has `encode`, `decode` and `vocab_size`.
 
-A user gives files of his own: tensor2tensor's subwords or SentencePiece models, one for both sides
-or one a side. A copy lies in the data directory and in the run; its name tells which it is.
+Users may give their own files: tensor2tensor's subwords or SentencePiece models, one for both sides
+or one a side. The data directory and the run have copies, whose names tell the kind.
 """
 
 import functools
@@ -37,13 +37,13 @@ def sized(path: pathlib.Path) -> list[pathlib.Path]:
 def read(
     kind: str, path: str | os.PathLike, oov: str | None = None, command: str = "t2t-datagen"
 ) -> TextEncoder:
-    """Returns the encoder of a vocabulary, which a process parses once while its file stays as is.
+    """Returns the encoder of a vocabulary, which a process parses once, unless the file changes.
 
     Args:
         kind: of `VocabType`.
         path: the file.
-        oov: what stands for an unknown token; for TOKEN.
-        command: what makes the file, for messages.
+        oov: the token for unknown ones; for TOKEN.
+        command: the command that makes the file, for messages.
 
     Raises:
         UserError: if there is no such file.
@@ -74,7 +74,7 @@ def own_names(files: Mapping[str, str], problem: str) -> dict[str, str]:
 
     Args:
         files: {"inputs": path, "targets": path}; the same path twice: one for both sides.
-        problem: the problem's name; one vocabulary of subwords is called as its own.
+        problem: the problem's name, which a single subword vocabulary gets.
 
     Raises:
         UserError: if a file is no vocabulary.
@@ -92,7 +92,8 @@ def own_names(files: Mapping[str, str], problem: str) -> dict[str, str]:
 
 
 def find_own(folder: str | os.PathLike, problem: str) -> dict[str, str]:
-    """Returns {side: name} of the user's vocabularies in a folder; {}: the problem's own counts."""
+    """Returns {side: name} of the user's vocabularies in a folder; {}: the problem's own is
+    used."""
     kinds = (VocabType.SUBWORD, VocabType.SENTENCE_PIECE)
     names = [(side, f"vocab.{problem}.model") for side in _SIDES]
     names += [(side, f"vocab.{problem}.{side}.{kind}") for side in _SIDES for kind in kinds]
@@ -118,7 +119,7 @@ def install_own(
 def is_own_installed(
     files: Mapping[str, str], to: Mapping[str, str], folder: str | os.PathLike, problem: str
 ) -> bool:
-    """Whether a folder has these files, and no others that would be read in their place."""
+    """Returns whether a folder has these files, and no others that would be read instead."""
     copies = {side: pathlib.Path(folder, name) for side, name in to.items()}
     return find_own(folder, problem) in ({}, dict(to)) and all(
         copy.is_file() and copy.read_bytes() == pathlib.Path(files[side]).read_bytes()

@@ -1,4 +1,4 @@
-"""How many subwords a text supports; vocabularies of as many, and such as extend another.
+"""How many subwords a text supports; builds vocabularies of that size, and extends others.
 
 A subword is learned from its occurrences. With too many of them most are whole words that occur a
 few times, and a word that the training text does not have falls into characters.
@@ -41,11 +41,11 @@ _T2T_MOST = 1000  # the highest minimum count that T2T tries
 
 @dataclasses.dataclass(frozen=True)
 class VocabularySize:
-    """What is known of a vocabulary that was built, in a file beside its own.
+    """The record of a built vocabulary, in a file beside it.
 
     Attributes:
         sha256: of its file.
-        asked: how many subwords were to be made; None: as many as the text supports.
+        asked: the requested number of subwords; None: as many as the text supports.
         made: how many there are.
         supported: how many the text supports.
         reason: why there are so many, in words.
@@ -59,7 +59,7 @@ class VocabularySize:
 
     @classmethod
     def of(cls, path: pathlib.Path) -> "VocabularySize | None":
-        """Returns what is known of a vocabulary; None: it was not built here, or changed since."""
+        """Returns the record of a vocabulary; None: it was not built here, or has changed."""
         try:
             known = schema.read(_beside(path), cls)
         except (OSError, UserError):
@@ -70,7 +70,7 @@ class VocabularySize:
 def supported(size: int, kinds: int = 0) -> int:
     """Returns how many subwords a text supports: a power of its size.
 
-    A text of many different words counts as so many captions as have them: it has more to spell.
+    A text with many different words counts as larger, since it has more to spell.
 
     Args:
         size: its bytes in UTF-8.
@@ -93,15 +93,15 @@ def build(
     max_subtoken_length: int | None,
     reserved_tokens: Sequence[str],
 ) -> None:
-    """Builds a vocabulary and writes it, and what is known of it.
+    """Builds a vocabulary and writes it, with its record.
 
     Args:
         path: its file, "vocab.NAME.SIZE.subwords".
         asked: about how many subwords; None: as many as the text supports.
         counts: the tokens of the text and how often each occurs.
-        repeated: how often the text has each of its pairs: it supports no more subwords for that.
-        is_t2t: whether T2T's vocabulary is wanted, which has more subwords than asked for where
-            each of them occurs a thousand times.
+        repeated: how often the text has each pair; repetition supports no more subwords.
+        is_t2t: whether to build T2T's vocabulary, which has more subwords than requested if each
+            occurs a thousand times.
         named: whether SIZE stays as it is; else it becomes the number of subwords.
         max_subtoken_length: as `SubwordTextEncoder.build_to_target_size`'s; the next too.
         reserved_tokens: tokens to be given the first ids.
@@ -143,7 +143,7 @@ def _write(
     reason: str,
     named: bool = False,
 ) -> None:
-    """Writes a vocabulary, and what is known of it, in the place of one of another size."""
+    """Writes a vocabulary and its record, in the place of one of another size."""
     if not named:
         for other in sized(path):
             other.unlink()
@@ -177,17 +177,17 @@ def extend(
     counts: Mapping[str, int],
     max_subtoken_length: int | None,
 ) -> None:
-    """Builds a vocabulary that extends another and writes it, and what is known of it.
+    """Builds a vocabulary that extends another and writes it, with its record.
 
-    The ids of the old subwords stay, so that a model that knows them goes on with its rows. Behind
-    them are the characters that the text has and the old ones spell by numbers, then the subwords
-    of the text's own vocabulary that save most: how often each occurs, times the old subwords that
-    it stands for but one.
+    The ids of the old subwords stay, so that a model keeps its rows. After them come the characters
+    that the text has and the old ones spell by numbers, then the subwords of the text's own
+    vocabulary that save most: how often each occurs, times the old subwords that it stands for but
+    one.
 
     Args:
         path: its file, "vocab.NAME.SIZE.subwords".
         parent: the file of the other.
-        size: how many subwords there shall be in all, at most.
+        size: the most subwords in all.
         counts: the tokens of the text and how often each occurs.
         max_subtoken_length: as `SubwordTextEncoder.build_to_target_size`'s.
     """
@@ -220,7 +220,7 @@ def extend(
 
 
 def is_extended(path: pathlib.Path, parent: pathlib.Path, size: int) -> bool:
-    """Whether `path` is what `extend` writes of `parent` for a size."""
+    """Returns whether `path` is the result of `extend` for `parent` and a size."""
     known = VocabularySize.of(path)
     if not known or known.asked != size:
         return False
