@@ -292,7 +292,7 @@ class TrainedRun(RunDirectory):
     @functools.cached_property
     def _constraint(self) -> Any:
         """The constraint to trees: one, as an engine keeps what it compiles for each."""
-        from t2t_repro.parsing.reader import tree_constraint
+        from t2t_repro.parsing.constraint import tree_constraint
 
         name = self.problem.lexicon_filename
         lexicon = name and os.path.join(self.vocabulary_dir, name)

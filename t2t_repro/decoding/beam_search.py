@@ -49,7 +49,7 @@ class Rules:
     force_length: greedy search continues after the end of a sentence, up to its limit; what follows
         the end does not count in the score.
     constrained: the step function returns log-probabilities, -INF for tokens that are forbidden; no
-        hypothesis that holds one counts as ended. See decoding/search.py.
+        hypothesis that holds one counts as ended. See decoding/steering.py.
     """
 
     beam_size: int

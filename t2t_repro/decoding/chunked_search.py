@@ -13,7 +13,8 @@ from keras import ops
 from t2t_repro.decoding import beam_search
 from t2t_repro.decoding.beam_search import CHUNK, Beams, Rules
 from t2t_repro.decoding.program import few_row_counts
-from t2t_repro.decoding.search import FILL, SearchProgram, Sentences, SteeredModel
+from t2t_repro.decoding.search import Sentences
+from t2t_repro.decoding.steering import FILL, SearchProgram, SteeredModel
 from t2t_repro.models.copies import DEFAULT_DEVICE
 from t2t_repro.text.encoders import EOS_ID
 

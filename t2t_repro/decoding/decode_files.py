@@ -28,8 +28,8 @@ from t2t_repro.run_directory import RunConfig
 from t2t_repro.text import raw
 from t2t_repro.text.encoders import EOS_ID
 
-if TYPE_CHECKING:  # it loads Keras, and what is refused does not wait for that
-    from t2t_repro.decoding.engine import Engine
+if TYPE_CHECKING:  # they load NumPy, and what is refused does not wait for that
+    from t2t_repro.decoding.search import Engine
     from t2t_repro.decoding.translate import Hypothesis, Translator
 
 Report = Callable[[str], None]

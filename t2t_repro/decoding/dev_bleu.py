@@ -10,7 +10,8 @@ import keras
 
 from t2t_repro import registry
 from t2t_repro.data.pipeline import check_pairs, read_split
-from t2t_repro.decoding.engine import Engine, engine_of
+from t2t_repro.decoding.engine import engine_of
+from t2t_repro.decoding.search import Engine
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.decoding.translate import Translator, one_line
 from t2t_repro.errors import UserError

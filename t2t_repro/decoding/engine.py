@@ -1,8 +1,7 @@
-"""Engines decode batches of sentences: a model, or an export of one.
+"""A model as an engine of search.py, or several models as one.
 
-`ModelEngine` is that of a model; export/ctranslate2.py has that of CTranslate2, which can only
-search. `decode` is tensor2tensor's: one length limit for the batch. The programs take an engine
-with a limit for each sentence, so that a translation does not depend on its neighbours.
+`decode` is tensor2tensor's: one length limit for the batch. The programs take an engine with a
+limit for each sentence, so that a translation does not depend on its neighbours.
 
 Where the search meets the model depends on the backend: TensorFlow compiles the whole of it
 (graph_search.py), others each shape of a chunk (chunked_search.py). The engine keeps what is
@@ -11,7 +10,6 @@ compiled.
 Legend: B sentences, K beams, S tokens of a source, L tokens of a translation.
 """
 
-import abc
 import dataclasses
 import functools
 import hashlib
@@ -24,73 +22,21 @@ import numpy as np
 from keras import ops
 
 from t2t_repro.decoding.beam_search import Rules
-from t2t_repro.decoding.pairs import LogProbs, MostAttended, Pair, align, run_pairs
-from t2t_repro.decoding.program import FEW_ROWS, Advance, ignore, static_shapes
-from t2t_repro.decoding.search import USUAL, Search, Sentences, SteeredModel
+from t2t_repro.decoding.pairs import LogProbs, MostAttended, align, run_pairs
+from t2t_repro.decoding.program import static_shapes
+from t2t_repro.decoding.search import (
+    FEW_ROWS,
+    USUAL,
+    Advance,
+    Engine,
+    Pair,
+    Search,
+    Sentences,
+    ignore,
+)
+from t2t_repro.decoding.steering import SteeredModel
 from t2t_repro.errors import UserError
 from t2t_repro.models import copies
-
-
-class Engine(abc.ABC):
-    """Decodes batches.
-
-    Attributes:
-        cannot: the decode hparams that it does not support, which are refused.
-        learned_positions: how many positions its model has learned, the longest translation; None:
-            any number.
-        sees_padding: whether padding of a source changes the outputs, so that a batch has sources
-            of one length.
-    """
-
-    cannot: frozenset[str] = frozenset(
-        {"force_decode_length", "well_formed", "min_length_ratio", "sampling_method"}
-        | {"return_token_scores", "return_alignments"}
-    )
-    learned_positions: int | None = None
-    sees_padding: bool = False
-
-    @property
-    @abc.abstractmethod
-    def fingerprint(self) -> str:
-        """Engines with the same fingerprint decode alike."""
-
-    @abc.abstractmethod
-    def decode(self, sentences: Sentences, search: Search = USUAL) -> tuple[np.ndarray, np.ndarray]:
-        """Decodes a batch.
-
-        Returns:
-            ids int32 (B, K, L), K = top_beams, best first: they end at the first 1 and are padded
-            with 0. scores float32 (B, K): log-probabilities divided by the length penalty; those of
-            greedy search, and of unfinished hypotheses, are not divided.
-        """
-
-    def decode_all(
-        self, batches: Sequence[Sentences], search: Search = USUAL
-    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yields what `decode` returns of each batch, in order; several may be in work at once."""
-        for sentences in batches:
-            yield self.decode(sentences, search)
-
-    def token_log_probs(
-        self, pairs: list[Pair], batch_size: int = 0, progress: Advance = ignore
-    ) -> list[np.ndarray]:
-        """Returns the log-probability of each target token, float32 (T,) for each pair.
-
-        Args:
-            pairs: ids of (inputs, targets), both ended by 1.
-            batch_size: pairs in a batch. 0: as many as make a good batch, at most 64.
-            progress: gets the number of pairs of each finished batch.
-        """
-        raise NotImplementedError
-
-    def align(self, pairs: list[Pair], encoders: dict[str, Any] | None) -> list[str]:
-        """Returns the links between the words of each pair, as decoding/pairs.py has them.
-
-        Args:
-            pairs: ids of (inputs, targets), the inputs ended by 1.
-            encoders: {"inputs": TextEncoder, "targets": TextEncoder}; None: tokens are words.
-        """
-        raise NotImplementedError
 
 
 def decode(

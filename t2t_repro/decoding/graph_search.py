@@ -5,7 +5,8 @@ import tensorflow as tf
 
 from t2t_repro.decoding import beam_search
 from t2t_repro.decoding.beam_search import CHUNK, Beams, Rules
-from t2t_repro.decoding.search import SearchProgram, SentenceInputs, Sentences, SteeredModel
+from t2t_repro.decoding.search import Sentences
+from t2t_repro.decoding.steering import SearchProgram, SentenceInputs, SteeredModel
 from t2t_repro.models.copies import DEFAULT_DEVICE
 
 

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from keras import ops
 
-from t2t_repro.decoding.program import Advance, Program, few_row_counts, ignore, padded
+from t2t_repro.decoding.program import Program, few_row_counts
+from t2t_repro.decoding.search import Advance, Pair, ignore, padded
 from t2t_repro.models import copies
 from t2t_repro.text.encoders import EOS_ID
 
-Pair = tuple[list[int], list[int]]  # ids of a source and of its translation
 BATCH_PAIRS, BATCH_TOKENS = 64, 2048
 
 

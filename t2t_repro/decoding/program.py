@@ -1,4 +1,4 @@
-"""A computation with a model, compiled by Keras's backend, and its batches."""
+"""A computation with a model, compiled by Keras's backend."""
 
 import functools
 import threading
@@ -6,17 +6,13 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 import keras
-import numpy as np
 
+from t2t_repro.decoding.search import searches_for
 from t2t_repro.models import copies
 from t2t_repro.models.copies import DEFAULT_DEVICE
 from t2t_repro.process import available_cores
-from t2t_repro.text.encoders import EOS_ID
-
-Advance = Callable[[int], None]  # is told how many sentences each finished batch had
 
 _COMPILING = threading.Lock()  # several threads may run one program
-FEW_ROWS = 64  # a product with fewer does not make up for reading its weights
 
 
 class Program(keras.Model):
@@ -105,7 +101,7 @@ def share_cores(rows: int, cores: int | None = None) -> int:
     if tf.config.list_physical_devices("GPU"):
         return 1
     cores = cores or available_cores()
-    searches = max(1, min(cores, rows // FEW_ROWS))
+    searches = searches_for(rows, cores)
     try:
         tf.config.threading.set_intra_op_parallelism_threads(cores // searches)
     except RuntimeError:
@@ -121,26 +117,3 @@ def static_shapes() -> bool:
 def few_row_counts(rows: int) -> int:
     """Returns how many rows a batch of at least `rows` should have."""
     return 1 << (int(rows) - 1).bit_length() if static_shapes() else int(rows)
-
-
-def padded(
-    sentences: list[list[int]], rows: int = 0, multiple: int = 1, most: int | None = None
-) -> np.ndarray:
-    """Returns sentences of ids as rows, int32 (B, S), S at least 1, padded with 0.
-
-    Args:
-        sentences: the ids.
-        rows: how many rows to make, at least; those beyond the sentences hold an end alone.
-        multiple: S is a multiple of it, so that lengths are few.
-        most: S is never more.
-    """
-    length = -(-max(1, *map(len, sentences)) // multiple) * multiple
-    array = np.zeros((max(rows, len(sentences)), min(length, most or length)), "int32")
-    array[len(sentences) :, 0] = EOS_ID
-    for row, sentence in zip(array, sentences, strict=False):
-        row[: len(sentence)] = sentence
-    return array
-
-
-def ignore(count: int) -> None:
-    """An `Advance` that reports nothing."""

@@ -11,9 +11,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from t2t_repro import progress
-from t2t_repro.decoding.engine import Engine
-from t2t_repro.decoding.pairs import Pair
-from t2t_repro.decoding.program import Advance, ignore
+from t2t_repro.decoding.search import Advance, Engine, Pair, ignore
 from t2t_repro.decoding.translate import WINDOW, Report, Translator
 from t2t_repro.errors import UserError
 from t2t_repro.files import writing

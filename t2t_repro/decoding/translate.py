@@ -13,9 +13,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from t2t_repro.decoding.engine import Engine
-from t2t_repro.decoding.program import Advance, ignore, padded
-from t2t_repro.decoding.search import Constraint, Search, Sentences, draws
+from t2t_repro.decoding.search import (
+    Advance,
+    Constraint,
+    Engine,
+    Search,
+    Sentences,
+    check_follows,
+    draws,
+    ignore,
+    padded,
+)
 from t2t_repro.decoding.settings import FILLER, LONGEST_INPUT, T2T_BATCH_SIZE, DecodeHParams
 from t2t_repro.errors import UserError
 from t2t_repro.parsing.reader import TreeReader
@@ -78,11 +86,7 @@ class Translator:
         asked, most = self.settings.max_input_size, engine.learned_positions
         limit = asked if asked > 0 else (None if t2t_exact else LONGEST_INPUT)
         self.longest = limit if most is None else min(limit or most, most)
-        if beyond := [name for name in self.settings.changed() if name in engine.cannot]:
-            raise UserError(
-                "Expected decode hparams that the engine and the model support. Received: "
-                f"{', '.join(beyond)}. Leave it out, or take another engine or model."
-            )
+        check_follows(engine, self.settings)
         self._search = Search(
             self.settings.beam_size,
             self.settings.alpha,

@@ -13,6 +13,7 @@ import tempfile
 import zipfile
 
 from t2t_repro import __version__, provenance
+from t2t_repro.decoding.ctranslate2_engine import library
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
 from t2t_repro.export import ctranslate2, hub
@@ -84,8 +85,7 @@ def translate(
             zipfile.ZipFile(archive).extractall(path)
         (there,) = pathlib.Path(path).iterdir()
         processor = sentencepiece.SentencePieceProcessor(model_file=os.fspath(there / MODEL))
-        library = ctranslate2.library()
-        translator = library.Translator(os.fspath(there / "model"), intra_threads=1)
+        translator = library().Translator(os.fspath(there / "model"), intra_threads=1)
         found = translator.translate_batch(
             [processor.encode(text, out_type=str) for text in texts],
             beam_size=_BEAMS,

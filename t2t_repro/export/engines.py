@@ -2,10 +2,12 @@
 
 import os
 
+from t2t_repro.decoding.ctranslate2_engine import CTranslate2Engine, library
 from t2t_repro.decoding.decode_files import DecodeJob, Report
-from t2t_repro.decoding.engine import Engine, ModelEngine
+from t2t_repro.decoding.engine import ModelEngine
+from t2t_repro.decoding.search import Engine, check_follows
 from t2t_repro.decoding.settings import DecodeHParams
-from t2t_repro.export import ctranslate2, forms
+from t2t_repro.export import forms
 from t2t_repro.files import locked, sha256
 from t2t_repro.runs import trained_run
 from t2t_repro.training import checkpoints, devices
@@ -35,9 +37,10 @@ def _model(job: DecodeJob, say: Report) -> Engine:
 
 def _ctranslate2(job: DecodeJob, say: Report) -> Engine:
     """CTranslate2 with the model of the run, which is written if need be."""
-    ctranslate2.library()
+    library()
+    check_follows(CTranslate2Engine, job.settings)  # before a model is written
     path = job.request.engine_dir or written(job, say)
-    engine = ctranslate2.CTranslate2Engine(path, job.request.compute_type)
+    engine = CTranslate2Engine(path, job.request.compute_type)
     say(f"Decoding with CTranslate2 ({engine.compute_type}) and {path}")
     engine.check_vocabularies(job.run.encoders)
     return engine

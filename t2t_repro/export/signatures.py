@@ -17,8 +17,8 @@ import tensorflow as tf
 from t2t_repro.decoding import graph_search
 from t2t_repro.decoding.beam_search import Rules
 from t2t_repro.decoding.pairs import BATCH_TOKENS
-from t2t_repro.decoding.search import SteeredModel
 from t2t_repro.decoding.settings import LONGEST_INPUT, DecodeHParams
+from t2t_repro.decoding.steering import SteeredModel
 from t2t_repro.errors import UserError
 from t2t_repro.text import graph
 from t2t_repro.text.encoders import EOS_ID

@@ -4,14 +4,17 @@ A `TreeConstraint` is a constraint as `decoding/search.py` defines them.
 Legend: B batch, K beams, V vocabulary, W words, D depth.
 """
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from keras import ops
 
+from t2t_repro.errors import UserError
 from t2t_repro.parsing.lexicon import UNKNOWN_WORD
-from t2t_repro.text.encoders import EOS_ID
+from t2t_repro.text import raw
+from t2t_repro.text.encoders import EOS_ID, TokenTextEncoder
 
 Tensor = Any
 
@@ -136,3 +139,24 @@ class TreeConstraint:
             | (may_end[..., None] & (tokens == EOS_ID))
         )
         return allowed, {**state, "left": left, "depth": depth, "chain": chain, "stack": stack}
+
+
+def tree_constraint(encoder: Any, lexicon: str | os.PathLike | None = None) -> TreeConstraint:
+    """Returns the constraint to tags that are a tree.
+
+    Args:
+        encoder: the vocabulary of the tags.
+        lexicon: a file whose lines hold a word and the parts of speech that it may have.
+
+    Raises:
+        UserError: if the vocabulary cuts tags into pieces.
+    """
+    if not isinstance(encoder, TokenTextEncoder):
+        raise UserError(
+            "Expected decode hparam well_formed with a problem whose tags are whole tokens, such "
+            "as parsing_wsj16k. Received: one whose vocabulary cuts them into pieces."
+        )
+    tokens = encoder.decode_list(range(encoder.vocab_size))
+    entries = [line.split() for line in raw.lines(lexicon)] if lexicon else []
+    forbidden = [UNKNOWN_WORD] if UNKNOWN_WORD in tokens else []  # a tag of no training tree
+    return TreeConstraint(tokens, forbidden, {word: labels for word, *labels in entries if labels})

@@ -2,15 +2,10 @@
 
 import dataclasses
 import json
-import os
 from typing import Any
 
-from t2t_repro.errors import UserError
 from t2t_repro.parsing import trees
-from t2t_repro.parsing.constraint import TreeConstraint
-from t2t_repro.parsing.lexicon import UNKNOWN_WORD
 from t2t_repro.parsing.trees import PENN, PhraseLabels
-from t2t_repro.text import raw
 from t2t_repro.text.encoders import TokenTextEncoder
 
 
@@ -67,24 +62,3 @@ def phrase_labels(encoder: Any) -> PhraseLabels:
     tokens = frozenset(encoder.decode_list(range(encoder.vocab_size)))
     phrases = frozenset(token for token in tokens if f"/{token}" in tokens)
     return PhraseLabels((trees.PHRASE_LABELS - tokens) | phrases, tokens - phrases)
-
-
-def tree_constraint(encoder: Any, lexicon: str | os.PathLike | None = None) -> TreeConstraint:
-    """Returns the constraint to tags that are a tree.
-
-    Args:
-        encoder: the vocabulary of the tags.
-        lexicon: a file whose lines hold a word and the parts of speech that it may have.
-
-    Raises:
-        UserError: if the vocabulary cuts tags into pieces.
-    """
-    if not isinstance(encoder, TokenTextEncoder):
-        raise UserError(
-            "Expected decode hparam well_formed with a problem whose tags are whole tokens, such "
-            "as parsing_wsj16k. Received: one whose vocabulary cuts them into pieces."
-        )
-    tokens = encoder.decode_list(range(encoder.vocab_size))
-    entries = [line.split() for line in raw.lines(lexicon)] if lexicon else []
-    forbidden = [UNKNOWN_WORD] if UNKNOWN_WORD in tokens else []  # a tag of no training tree
-    return TreeConstraint(tokens, forbidden, {word: labels for word, *labels in entries if labels})

@@ -10,9 +10,12 @@ from typing import Any, cast
 
 from t2t_repro import provenance, registry, schema
 from t2t_repro.corpora.checks.languages import load_identifier
+from t2t_repro.decoding.ctranslate2_engine import WEIGHTS, CTranslate2Engine
 from t2t_repro.decoding.settings import FILLER, LONGEST_INPUT, DecodeHParams
+from t2t_repro.decoding.translate import Translator, one_line
 from t2t_repro.errors import UserError
 from t2t_repro.files import literal, sha256
+from t2t_repro.process import available_cores
 
 _CODE = "[A-Za-z]{2,3}(?:_[A-Za-z]{2,4})?"
 _MODEL = re.compile(f"(?:({_CODE})-({_CODE})=)?(.*)", re.DOTALL)
@@ -113,17 +116,14 @@ class CTranslate2Model:
     has_attention, counts_at_once = False, True
 
     def __init__(self, folder: pathlib.Path, record: provenance.Provenance, searches: int):
-        from t2t_repro.export import ctranslate2
-        from t2t_repro.process import available_cores
-
         problem = registry.get_problem(record.problem)
         self._encoders = problem.feature_encoders(os.fspath(folder))
         threads = available_cores() // searches if searches > 1 else 0
-        self._engine = ctranslate2.CTranslate2Engine(folder, threads=threads, searches=searches)
+        self._engine = CTranslate2Engine(folder, threads=threads, searches=searches)
         self._engine.check_vocabularies(self._encoders)
         self._settings = DecodeHParams(**record.decoding)  # type: ignore[arg-type]
         self.longest = self._translator(beams=False, batch_size=0).longest
-        self.sha256 = sha256(folder / ctranslate2.WEIGHTS)
+        self.sha256 = sha256(folder / WEIGHTS)
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """Returns how many tokens each text has."""
@@ -131,16 +131,12 @@ class CTranslate2Model:
 
     def translate(self, texts: Sequence[str], beams: bool) -> list[list[Hypothesis]]:
         """As that of `SavedModel`; in one batch, for the server has seen to its size."""
-        from t2t_repro.decoding.translate import one_line
-
         found = self._translator(beams, batch_size=len(texts)).translate_lines(texts)
         return [
             _hypotheses([one_line(h.text) for h in row], [h.score for h in row]) for row in found
         ]
 
-    def _translator(self, beams: bool, batch_size: int) -> Any:
-        from t2t_repro.decoding.translate import Translator
-
+    def _translator(self, beams: bool, batch_size: int) -> Translator:
         return_beams = beams and self._settings.beam_size > 1
         settings = dataclasses.replace(
             self._settings, return_beams=return_beams, batch_size=batch_size
@@ -167,9 +163,14 @@ class ServedModel:
     record: provenance.Provenance
     model: Any = None
 
+    @property
+    def needs_tensorflow(self) -> bool:
+        """Whether TensorFlow computes it."""
+        return self.record.kind != "ctranslate2"
+
     def load(self, searches: int) -> None:
         """Loads the model, which is to compute so many batches at the same time."""
-        if self.record.kind == "ctranslate2":
+        if not self.needs_tensorflow:
             self.model = CTranslate2Model(self.path, self.record, searches)
         else:
             self.model = SavedModel(self.path, self.record)

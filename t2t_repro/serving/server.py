@@ -9,6 +9,7 @@ import socket
 import sys
 
 from t2t_repro.errors import UserError
+from t2t_repro.process import available_cores
 from t2t_repro.serving.request import ServerRequest
 
 
@@ -24,16 +25,20 @@ def serve(request: ServerRequest) -> None:
     try:
         import uvicorn
 
+        from t2t_repro.decoding.search import searches_for
         from t2t_repro.serving import app, models
     except ModuleNotFoundError as error:
         packages = "pip install 't2t_repro[server]'"
         raise UserError(f"There is no package {error.name}. Install it: {packages}.") from error
-    from t2t_repro.decoding.program import share_cores
-
     served = models.find(request.model)
     with listen(request.host, request.port) as sock:  # before the models, which take a while
         print(f"Loading {', '.join(str(each.path) for each in served)} ...", flush=True)
-        searches = share_cores(4 * request.max_batch_size)  # beams of most exports
+        rows = 4 * request.max_batch_size  # beams of most exports
+        searches = searches_for(rows, available_cores())
+        if any(each.needs_tensorflow for each in served):
+            from t2t_repro.decoding.program import share_cores
+
+            searches = share_cores(rows)
         for each in served:
             each.load(searches)
         most = min(request.max_sentence_tokens, *(each.model.longest for each in served))

@@ -154,7 +154,10 @@ def test_another_engine_writes_the_same_and_its_model_once(
     source = tmp_path / "in.txt"
     source.write_text("3 4\n\n7 1 2\n")
     flags = [f"--output_dir={run.path}", f"--decode_from_file={source}"]
-    flags.append("--decode_hparams=beam_size=1")
+    flags.append("--decode_hparams=beam_size=1,sampling_method=random")
+    assert "sampling_method" in refused(decoder, *flags, "--engine=ctranslate2").err
+    assert not (run.path / "export").exists()
+    flags[2] = "--decode_hparams=beam_size=1"
     written = []
     for number, engine in enumerate(("tensorflow", "ctranslate2", "ctranslate2")):
         target = tmp_path / f"out{number}"
@@ -171,5 +174,3 @@ def test_another_engine_writes_the_same_and_its_model_once(
     flags += [f"--checkpoint_path={path}", f"--decode_to_file={tmp_path / 'other'}"]
     decode(*flags, "--engine=ctranslate2")
     assert (tmp_path / "other").read_text() != written[0]
-    flags[2] = "--decode_hparams=sampling_method=random,beam_size=1"
-    assert "sampling_method" in refused(decoder, *flags, "--engine=ctranslate2").err

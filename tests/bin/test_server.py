@@ -1,5 +1,6 @@
 """The program: what it refuses, where it listens, and how it ends."""
 
+import contextlib
 import json
 import os
 import re
@@ -13,9 +14,10 @@ import urllib.request
 
 import pytest
 
-from t2t_repro.bin import server
+from t2t_repro.bin import decoder, exporter, server
 from t2t_repro.serving import models
 from t2t_repro.serving.server import listen, warn_of_reach
+from tests.programs import call
 from tests.provenances import recorded
 
 
@@ -133,10 +135,18 @@ server.console()
 """
 
 
-@pytest.fixture
-def started(folder):
+WITHOUT_TENSORFLOW = """
+import sys
+from t2t_repro.bin import server
+sys.modules.update(tensorflow=None, keras=None)  # whoever imports them fails
+server.console()
+"""
+
+
+@contextlib.contextmanager
+def serving(code, folder):
     """The program as a process, with its host and port."""
-    command = [sys.executable, "-c", REVERSING, f"--model={folder}", "--port=0"]
+    command = [sys.executable, "-c", code, f"--model={folder}", "--port=0"]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True) as process:
         for line in process.stdout:
@@ -144,6 +154,12 @@ def started(folder):
                 break
         yield process, (found[1], int(found[2]))
         process.kill()
+
+
+@pytest.fixture
+def started(folder):
+    with serving(REVERSING, folder) as process_and_address:
+        yield process_and_address
 
 
 def ask(address, text):
@@ -188,3 +204,16 @@ def test_clients_that_break_off_or_send_no_http(started):
                 pass  # the server has heard enough
     assert ask(address, "still here") == "ereh llits"
     assert process.poll() is None
+
+
+@pytest.mark.slow
+def test_a_ctranslate2_export_is_served_without_tensorflow(letters, tmp_path):
+    folder, source, target = (tmp_path / name for name in ("export", "in", "out"))
+    source.write_text("a b\ncab dad bad\n\u00e9\n")
+    flags = [f"--output_dir={letters.path}", "--decode_hparams=beam_size=2,extra_length=3"]
+    call(exporter, *flags, "--format=ctranslate2", f"--export_dir={folder}")
+    flags += ["--engine=ctranslate2", f"--engine_dir={folder}"]
+    call(decoder, *flags, f"--decode_from_file={source}", f"--decode_to_file={target}")
+    with serving(WITHOUT_TENSORFLOW, folder) as (_, address):
+        answers = [ask(address, line) for line in source.read_text().splitlines()]
+    assert answers == target.read_text().splitlines() and len(set(answers)) > 1

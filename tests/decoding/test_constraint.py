@@ -114,7 +114,7 @@ def test_a_beam_does_not_prefer_those_who_put_the_words_off(constraint, monkeypa
     chain.table[:, :, 7:] -= 3
     _, scores = run(constraint, chain, words, 3, 50)
     uncharged = lambda log_probs, rule, constraint, future: (log_probs, future)  # noqa: E731
-    monkeypatch.setattr("t2t_repro.decoding.search._charged", uncharged)
+    monkeypatch.setattr("t2t_repro.decoding.steering._charged", uncharged)
     _, before = run(constraint, chain, words, 3, 50)
     assert scores.sum() > before.sum() + 20
 

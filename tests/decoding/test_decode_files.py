@@ -14,7 +14,7 @@ from t2t_repro import registry
 from t2t_repro.config import HParams
 from t2t_repro.decoding import decode_files, translate, tune
 from t2t_repro.decoding.decode_files import DecodeRequest, best_translations, growing
-from t2t_repro.decoding.engine import Engine
+from t2t_repro.decoding.search import Engine
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import Interrupted, UserError
 from t2t_repro.parsing.reader import TreeReader

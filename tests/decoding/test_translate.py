@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from t2t_repro.decoding import translate
-from t2t_repro.decoding.engine import Engine, decode
+from t2t_repro.decoding.engine import decode
+from t2t_repro.decoding.search import Engine
 from t2t_repro.decoding.settings import FILLER
 from t2t_repro.decoding.translate import Hypothesis
 from t2t_repro.errors import UserError

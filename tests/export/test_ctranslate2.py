@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from t2t_repro import Transformer, get_hparams
+from t2t_repro.decoding.ctranslate2_engine import DETAILS, CTranslate2Engine
 from t2t_repro.decoding.engine import ModelEngine
 from t2t_repro.decoding.search import Search, Sentences
 from t2t_repro.errors import UserError
 from t2t_repro.export import ctranslate2, plain
-from t2t_repro.export.ctranslate2 import CTranslate2Engine
 from t2t_repro.export.forms import ExportRequest
 from t2t_repro.text.encoders import ByteTextEncoder, TextEncoder
 from t2t_repro.text.subword import SubwordTextEncoder
@@ -144,7 +144,7 @@ def test_how_it_computes(tmp_path):
     assert engine.learned_positions == plain.POSITIONS
     with pytest.raises(UserError, match="int5"):
         CTranslate2Engine(engine.path, "int5")
-    (engine.path / ctranslate2.DETAILS).unlink()
+    (engine.path / DETAILS).unlink()
     with pytest.raises(UserError):
         CTranslate2Engine(engine.path)
 

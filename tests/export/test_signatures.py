@@ -8,8 +8,8 @@ import tensorflow as tf
 from starlette.testclient import TestClient
 
 from t2t_repro.decoding.engine import ModelEngine
-from t2t_repro.decoding.program import padded
 from t2t_repro.decoding.score import score_pairs
+from t2t_repro.decoding.search import padded
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.decoding.translate import one_line
 from t2t_repro.export.signatures import Served

@@ -3,7 +3,8 @@ import json
 import pytest
 
 from t2t_repro.errors import UserError
-from t2t_repro.parsing.reader import TreeReader, phrase_labels, tree_constraint
+from t2t_repro.parsing.constraint import tree_constraint
+from t2t_repro.parsing.reader import TreeReader, phrase_labels
 from t2t_repro.parsing.trees import PHRASE_LABELS, PhraseLabels
 from t2t_repro.text.encoders import ByteTextEncoder, TokenTextEncoder
 

@@ -1,12 +1,14 @@
 """Which models --model names, and those of CTranslate2 as the server calls them."""
 
 import hashlib
+import subprocess
+import sys
 import types
 
 import numpy as np
 import pytest
 
-from t2t_repro.decoding.engine import Engine
+from t2t_repro.decoding.search import Engine
 from t2t_repro.errors import UserError
 from t2t_repro.serving import models
 from t2t_repro.serving.models import Hypothesis
@@ -72,7 +74,7 @@ def ctranslate2_model(tmp_path, monkeypatch):
     """Makes a CTranslate2 model with an encoder, whose engine turns ids around."""
 
     def make(encoder, **decoding):
-        monkeypatch.setattr("t2t_repro.export.ctranslate2.CTranslate2Engine", Reversing)
+        monkeypatch.setattr(models, "CTranslate2Engine", Reversing)
         encoders = dict.fromkeys(("inputs", "targets"), encoder)
         problem = types.SimpleNamespace(feature_encoders=lambda folder: encoders)
         monkeypatch.setattr(models.registry, "get_problem", lambda name: problem)
@@ -101,3 +103,9 @@ def test_what_the_server_asks_for_at_once_is_one_batch(ctranslate2_model):
     model = ctranslate2_model(ByteTextEncoder())
     assert len(model.translate(["a" * 40] * 150, beams=False)) == 150
     assert model._engine.shapes == [(150, 41)]
+
+
+def test_what_serves_ctranslate2_imports_neither_tensorflow_nor_keras():
+    blocked = "import sys, t2t_repro; sys.modules.update(tensorflow=None, keras=None)"
+    code = f"{blocked}; import t2t_repro.serving.app"
+    subprocess.run([sys.executable, "-c", code], check=True)

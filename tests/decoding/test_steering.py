@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from keras import ops
 
-from t2t_repro.decoding import search as searching
-from t2t_repro.decoding.search import Search, Sentences
+from t2t_repro.decoding import steering
+from t2t_repro.decoding.search import _MOST, Search, Sentences, draws
 from t2t_repro.decoding.settings import Sampling
 
 PREFIXES = np.array([[9, 4, 23], [0, 0, 0], [30, 0, 0], [5, 11, 0]], "int32")
@@ -18,7 +18,7 @@ def until_end(row):
 
 
 def facts_of(inputs, limit, *names):
-    numbers = np.stack([searching.draws(2, row[row != 0], limit) for row in inputs])
+    numbers = np.stack([draws(2, row[row != 0], limit) for row in inputs])
     return {
         name: value
         for name, value in (("prefixes", PREFIXES), ("least", LEAST), ("draws", numbers))
@@ -108,26 +108,26 @@ PROBS = np.array([0.05, 0.4, 0.1, 0.2, 0.0, 0.25], "float32")  # by rank: 1, 5, 
 def test_tokens_come_as_often_as_they_are_probable(how, expected):
     log_probs = np.log(np.maximum(PROBS, 1e-30))[None, None] + 3
     numbers = ((np.arange(4000) + 0.5) / 4000).astype("float32")  # evenly spread
-    ids = np.asarray(searching.choose(np.repeat(log_probs, 4000, 0), numbers[:, None, None], how))
+    ids = np.asarray(steering.choose(np.repeat(log_probs, 4000, 0), numbers[:, None, None], how))
     assert ids.shape == (4000, 1) and ids.dtype == np.int32
     np.testing.assert_allclose(np.bincount(ids[:, 0], minlength=6) / 4000, expected, atol=1e-3)
 
 
-@pytest.mark.parametrize("draw", [0.0, searching._MOST])
+@pytest.mark.parametrize("draw", [0.0, _MOST])
 def test_what_has_no_probability_is_never_drawn(draw):
-    log_probs = np.full((1, 1, 9), -searching.INF, "float32")
+    log_probs = np.full((1, 1, 9), -steering.INF, "float32")
     log_probs[0, 0, [2, 5]] = -0.5
     hot, cold = Sampling(temperature=1e6), Sampling(temperature=1e-9)
     for how in (Sampling(), Sampling(top_k=8), Sampling(top_p=0.999), hot, cold):
-        token = int(searching.choose(log_probs, np.float32(draw), how)[0, 0])
+        token = int(steering.choose(log_probs, np.float32(draw), how)[0, 0])
         assert token == (2 if draw == 0 else 5)
 
 
 def test_the_random_numbers_are_those_of_the_seed_and_the_sentence():
-    numbers = searching.draws(3, [5, 7, 1], 40)
+    numbers = draws(3, [5, 7, 1], 40)
     assert numbers.dtype == np.float32 and (numbers >= 0).all() and (numbers < 1).all()
-    np.testing.assert_array_equal(searching.draws(3, [5, 7, 1], 9), numbers[:9])
-    others = [searching.draws(4, [5, 7, 1], 40), searching.draws(3, [57, 1], 40)]
+    np.testing.assert_array_equal(draws(3, [5, 7, 1], 9), numbers[:9])
+    others = [draws(4, [5, 7, 1], 40), draws(3, [57, 1], 40)]
     assert all((other != numbers).all() for other in others)
-    many = np.concatenate([searching.draws(0, [i, 1], 50) for i in range(200)])
+    many = np.concatenate([draws(0, [i, 1], 50) for i in range(200)])
     assert abs(many.mean() - 0.5) < 0.01 and abs(many.std() - 12**-0.5) < 0.01
