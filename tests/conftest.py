@@ -10,8 +10,16 @@ import pathlib
 import random
 import signal
 import sys
+import tempfile
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")  # it compiles in half the time
+# Where the processes of a session keep what JAX compiles, each for the others.
+if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
+    COMPILED = tempfile.TemporaryDirectory(prefix="jax-")
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = COMPILED.name
+    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
+    os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
 
 import numpy as np
 import pytest
@@ -40,6 +48,14 @@ DROPOUT_OFF = {
     "relu_dropout": 0.0,
     "symbol_dropout": 0.0,
 }
+
+
+# The modules of the longest tests: who begins them first does not wait for one of them at the end.
+LONGEST = {"test_stages", "test_documents", "test_two_workers", "test_jax_training", "test_faults"}
+
+
+def pytest_collection_modifyitems(items):
+    items.sort(key=lambda item: item.path.stem not in LONGEST)
 
 
 def pytest_collection_finish(session):

@@ -68,6 +68,9 @@ class Counter:
         self.count, self._faults = 0, faults
         self._folder = os.path.realpath(faults.folder)
 
+    def restart(self) -> None:
+        self.count = 0
+
     def __call__(self, event: str, args: tuple) -> None:
         writes = event == "open" and args[2] & (os.O_WRONLY | os.O_RDWR)
         if not writes and event not in _EVENTS:
@@ -183,6 +186,7 @@ def _call(function: str, *arguments) -> None:
 def _install(faults: Faults) -> Counter:
     counter = Counter(faults)
     sys.addaudithook(counter)
+    os.register_at_fork(after_in_child=counter.restart)
     if faults.limit:
         if faults.how == "exit":
             signal.signal(signal.SIGXFSZ, signal.SIG_DFL)  # which Python ignores

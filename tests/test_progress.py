@@ -23,15 +23,6 @@ def test_items_are_counted_and_a_report_may_lie_within_another(monkeypatch, term
         assert (shown in said) == terminal
 
 
-def test_the_line_goes_where_it_is_wanted(monkeypatch):
-    now, said = [1000.0], []
-    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
-    with progress.report("book.en", 3000, "sentences", done=600, say=said.append) as advance:
-        for now[0] in (1012.5, 1600.0):
-            advance(1200)
-    assert said == ["book.en: 2,400 sentences in 10m 00s, 4.0 a second"]
-
-
 def test_where_there_is_no_terminal_a_line_every_minute(monkeypatch, capsys):
     now = [1000.0]
     monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
@@ -40,15 +31,3 @@ def test_where_there_is_no_terminal_a_line_every_minute(monkeypatch, capsys):
             advance(count)
     line = "a: 40%, 1,200 of 3,000 lines, 9.4 a second, 3m 12s left"
     assert capsys.readouterr().err == line + "\n"
-
-
-@pytest.mark.parametrize(
-    "seconds, text, took",
-    [
-        (59.6, "1m 00s", "59.6 s"),
-        (187, "3m 07s", "3m 07s"),
-        (7501, "2h 05m", "2h 05m"),
-    ],
-)
-def test_durations(seconds, text, took):
-    assert (progress.duration(seconds), progress.took(seconds)) == (text, took)

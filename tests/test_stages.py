@@ -3,13 +3,14 @@
 import importlib
 import itertools
 import json
+import multiprocessing
 import os
 import random
 import sys
 
 import pytest
 
-from t2t_repro import files, stages
+from t2t_repro import files, process, stages
 from t2t_repro.errors import UserError
 from t2t_repro.stages import Stage
 from tests.faulty_files import Faults, Warm
@@ -62,8 +63,9 @@ DISTILL = (
 
 
 def begin(folder, program, flags):
-    """Runs a program in a folder."""
+    """Runs a program in a folder; those that it starts are forks, which have TensorFlow loaded."""
     os.chdir(folder)
+    process.SPAWN = multiprocessing.get_context("fork")
     sys.argv = [f"t2t-{program}", *flags.split()]
     importlib.import_module(f"t2t_repro.bin.{program}").console()
 
@@ -102,7 +104,7 @@ def test_each_program_killed_ends_the_same(tmp_path, program, flags, record, hol
         results = {name: (stage["files"], stage["found"]) for name, stage in done.items()}
         return results, found["inputs"], saved[0].read_bytes()
 
-    with Warm() as warm:
+    with Warm("tensorflow", "keras", "t2t_repro.training.trainer") as warm:
         if program == "distill":
             assert run("trainer", TEACHER).code == 0
         ended = run(program, flags)

@@ -116,21 +116,3 @@ def test_what_a_trainer_removes_meanwhile_is_still_in_the_sum(trained, tmp_path,
     assert {path.name: kernel(path) for path in written} == {
         "ckpt-30": 2.0, "ckpt-40": 3.0, "ckpt-50": 4.0
     }  # fmt: skip
-
-
-def test_what_is_removed_before_it_is_read_is_left_out(trained, tmp_path, monkeypatch):
-    listed, said = checkpoints.list_checkpoints, []
-
-    def removed_meanwhile(directory):
-        paths = listed(directory)
-        if trained.checkpoints_dir / "ckpt-10" in paths:
-            checkpoints.delete(trained.checkpoints_dir / "ckpt-10")
-        return paths
-
-    monkeypatch.setattr(checkpoints, "list_checkpoints", removed_meanwhile)
-    with pytest.raises(UserError, match="4"):
-        avg_all.average_all(request(trained, tmp_path, n=4, last_only=True), say=said.append)
-    assert len(said) == 1 and "ckpt-10" in said[0]
-    save(trained, 10)
-    written = avg_all.average_all(request(trained, tmp_path, n=2), say=said.append)
-    assert {path.name: kernel(path) for path in written} == {"ckpt-30": 2.5, "ckpt-40": 3.5}

@@ -114,46 +114,6 @@ def test_hparams_json_wins_over_the_set_and_flags_over_both(t2t_run, tmp_path):
     assert trained_run(tmp_path / "run").new_model().target_space_id == 8
 
 
-def test_what_cannot_be_worked_out_is_asked_for(t2t_run, tmp_path):
-    t2t = t2t_run("base_v1")
-    t2t.write(hparams=False, flags=False)
-    with pytest.raises(UserError, match="hparams.json"):
-        import_it(t2t.folder, tmp_path / "run")
-    base = {"hparams_set": "transformer_base_v1", "hparams": "num_heads=3"}
-    with pytest.raises(UserError, match="--problem"):
-        import_it(t2t.folder, tmp_path / "run", **base)
-    (t2t.folder / t2t.VOCABULARY).unlink()
-    with pytest.raises(UserError, match="--data_dir"):
-        import_it(t2t.folder, tmp_path / "run", problem=t2t.PROBLEM, **base)
-    assert not (tmp_path / "run").exists()
-
-
-def test_variables_that_do_not_fit_are_all_listed(t2t_run, tmp_path):
-    t2t = t2t_run("base_v1")
-    gone = "transformer/body/decoder/layer_1/ffn/conv2/bias"
-    del t2t.variables[gone]
-    t2t.variables["transformer/body/stranger"] = np.zeros(3, "float32")
-    with pytest.raises(UserError) as caught:
-        import_it(t2t.write(), tmp_path / "run")
-    assert f"missing {gone} (24,)" in str(caught.value)
-    assert "extra transformer/body/stranger (3,)" in str(caught.value)
-    assert not (tmp_path / "run").exists()
-
-
-def test_a_foreign_hparam_and_another_model(t2t_run, tmp_path, capsys):
-    t2t = t2t_run("base_v1")
-    t2t.hparams["ffn_layer"] = "local_moe"
-    t2t.write()
-    with pytest.raises(SystemExit) as left:
-        call(checkpoint, "import", f"--checkpoint={t2t.folder}", f"--output_dir={tmp_path / 'run'}")
-    assert left.value.code == 2 and "ffn_layer='local_moe'" in capsys.readouterr().err
-    t2t.hparams["ffn_layer"] = "dense_relu_dense"
-    (t2t.folder / "hparams.json").write_text(json.dumps(t2t.hparams))
-    t2t_checkpoint.write(t2t.folder, 8, {"lstm/body/kernel": np.zeros(3, "float32")})
-    with pytest.raises(UserError, match="lstm_seq2seq"):
-        import_it(t2t.folder, tmp_path / "run")
-
-
 @pytest.mark.parametrize("row", [0, 8])
 def test_the_kind_of_target_that_was_trained_is_the_problems(tmp_path, row):
     """Versions up to 1.5.1 had 8 for WMT's German, which is 0 since."""

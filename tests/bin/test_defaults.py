@@ -1,6 +1,5 @@
 """What t2t-trainer trains where its flags say little, and how a run goes on by its folder alone."""
 
-import dataclasses
 import json
 import os
 import pathlib
@@ -190,12 +189,6 @@ def test_without_evaluations_those_flags_are_not_read(begun):
     assert plan.early_stopping == EarlyStopping(steps=900) and plan.keep_best is None
 
 
-def test_a_run_of_another_program_leaves_them(begun):
-    first = begun("--keep_checkpoint_max=40")
-    first.run.begin(dataclasses.replace(first.config, options=None), ["other"], [])
-    assert begun("--output_dir=o").plan.keep_checkpoint_max == 40
-
-
 @pytest.mark.parametrize(
     "given, unread",
     [
@@ -214,12 +207,6 @@ def test_what_is_given_and_not_read_is_one_warning(asked, capsys, given, unread)
     assert len(asked) == 1
     warned = [line for line in capsys.readouterr().err.splitlines() if "Warning: " in line]
     assert len(warned) == bool(unread) and all(unread in line for line in warned)
-
-
-def test_what_the_run_keeps_reads_what_is_given(begun, capsys):
-    begun("--keep_best=2")
-    begun("--output_dir=o", "--best_metric=accuracy")
-    assert "Warning" not in capsys.readouterr().err
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 import dataclasses
 import json
 import re
-import shutil
 
 import pytest
 
@@ -42,20 +41,6 @@ def test_an_older_checkpoint_and_a_few_batches(run, capsys):
     assert re.search(r"dev \(\d+ of \d+ examples, 1 of \d+ batches; teacher-forced\)", out)
     assert json.loads((run.path / "eval-dev-5-1-batches.json").read_text())["step"] == 5
     assert not (run.path / "eval-dev-5.json").exists()  # which is of the whole split
-
-
-def test_a_checkpoint_of_another_run_has_a_result_of_its_own(run, tmp_path, monkeypatch):
-    def evaluate(of, request):
-        said = {"problem": PROBLEM, "split": "dev", "sample": "all", "step": 7, "metrics": {}}
-        return said | {"checkpoint": str(request.checkpoint_path)}
-
-    monkeypatch.setattr(evaluator, "evaluate", evaluate)
-    for place in ("run/avg/checkpoints", "other/checkpoints", "else/other/checkpoints", "flat"):
-        path = shutil.copytree(run.checkpoints_dir, tmp_path / place) / "ckpt-7"
-        call(evaluator, f"--output_dir={run.path}", f"--checkpoint_path={path}")
-    names = sorted(path.name for path in run.path.glob("eval-dev-7*.json"))
-    kinds = [re.sub(r"-[0-9a-f]{6}\.json", "", name) for name in names]
-    assert kinds == ["eval-dev-7-avg.json", "eval-dev-7-flat", *["eval-dev-7-other"] * 2]
 
 
 def test_data_of_another_vocabulary_is_refused(run, tmp_path):

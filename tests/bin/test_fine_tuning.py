@@ -5,7 +5,6 @@ from t2t_repro import process
 from t2t_repro.bin import fine_tuning, trainer
 from t2t_repro.errors import UserError
 from t2t_repro.interop import tensor2tensor
-from t2t_repro.run_directory import RunDirectory
 from t2t_repro.runs import trained_run
 from t2t_repro.training import learning_rate
 from tests import untrained
@@ -95,18 +94,6 @@ def test_a_run_that_reports_nothing_gets_a_low_rate(parent):
     assert (hparams.learning_rate_constant, hparams.train_steps) == (1e-4, 4000)
     with pytest.raises(UserError):
         fine_tuning.proposed(parent.path / "none" / "at" / "all")
-
-
-def test_the_model_that_is_made_beside_a_run_has_its_rate(tmp_path):
-    rates = {6000: 0.0005, 12000: 0.00034}
-    run = begun(tmp_path / "mine" / "run", "train_steps=20000", rates)
-    model = RunDirectory(tmp_path / "mine" / "model")
-    run.copy_description(model)
-    _, hparams = fine_tuning.proposed(model.path)
-    assert (hparams.learning_rate_constant, hparams.train_steps) == (0.00034, 2400)
-    other = begun(tmp_path / "mine" / "other", "hidden_size=64", {1: 0.1})
-    other.metrics_path.unlink()
-    assert fine_tuning.proposed(other.path)[1].learning_rate_constant == 1e-4
 
 
 def test_the_trainer_takes_it_where_no_set_is_named(parent, asked, tmp_path, capsys):

@@ -8,8 +8,6 @@ import sys
 
 import pytest
 
-from t2t_repro.run_directory import RunDirectory
-
 PROBLEM = "algorithmic_identity_decimal40"
 PACKED = "--problem=text2text_tmpdir_packed --hparams_set=lstm_attention --output_dir=new "
 PACKED += "--data_dir={letters}/../data"
@@ -99,13 +97,3 @@ def test_it_is_one_line_and_nothing_is_written(
     error = capfd.readouterr().err
     assert stop.value.code == 2 and name in error and error.count("error: ") == 1
     assert [files(place) for place in places] == before
-
-
-def test_a_run_without_a_whole_checkpoint_is_named(run, tmp_path, refused):
-    from t2t_repro.bin import translate_all
-
-    for path in run.checkpoints_dir.glob("ckpt-*/weights.npz"):
-        path.write_bytes(b"torn")
-    (tmp_path / "in").write_text("3\n")
-    of = [f"--model_dir={run.path}", f"--source={tmp_path}/in", f"--translations_dir={tmp_path}/o"]
-    assert str(RunDirectory(run.path).checkpoints_dir) in refused(translate_all, *of).err

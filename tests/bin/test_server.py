@@ -1,4 +1,4 @@
-"""The program: what it refuses, where it listens, and how it ends."""
+"""The program: what it hears, and how it ends."""
 
 import contextlib
 import json
@@ -16,7 +16,6 @@ import pytest
 
 from t2t_repro.bin import decoder, exporter, server
 from t2t_repro.serving import models
-from t2t_repro.serving.server import listen, warn_of_reach
 from tests.programs import call
 from tests.provenances import recorded
 
@@ -36,16 +35,6 @@ def folder(tmp_path):
     return tmp_path
 
 
-def fails(capsys, *flags):
-    with pytest.raises(SystemExit) as leave:
-        server.console(list(flags))
-    assert leave.value.code == 2
-    error = capsys.readouterr().err
-    *_, last = error.splitlines()  # above it may stand TensorFlow's own
-    assert last.startswith("t2t-server: error: ") and "Traceback" not in error
-    return last
-
-
 @pytest.mark.parametrize("given", [None, "1"])
 def test_onednn_is_off_unless_asked_for(given, folder, monkeypatch):
     """Its kernels would make the memory grow with each shape."""
@@ -62,50 +51,6 @@ def test_onednn_is_off_unless_asked_for(given, folder, monkeypatch):
         flags = [f"--model={folder}", "--port=0"]
         server.console(flags)
     assert seen == [given or "0"]
-
-
-@pytest.mark.parametrize("name", [None, "nowhere", "notes.txt", "."])
-def test_folders_that_are_no_export(name, tmp_path, capsys):
-    (tmp_path / "notes.txt").touch()
-    flags = [] if name is None else [f"--model={tmp_path / name}"]
-    error = fails(capsys, *flags)
-    assert "--model" in error and (name is None or str(tmp_path / name) in error)
-
-
-def test_a_ctranslate2_model_of_a_problem_of_ones_own(tmp_path, capsys):
-    (tmp_path / "model.bin").touch()
-    recorded("ctranslate2", problem="of_the_server").write(tmp_path)
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "__init__.py").write_text(
-        "from t2t_repro import problem, registry\n\n\n@registry.register_problem\n"
-        "class OfTheServer(problem.Text2TextProblem):\n    pass\n"
-    )
-    flags = [f"--model={tmp_path}", "--port=0"]
-    assert "of_the_server" in fails(capsys, *flags)
-    flags.append(f"--t2t_usr_dir={tmp_path / 'mine'}")
-    assert "vocab" in fails(capsys, *flags)
-
-
-def test_a_port_that_is_taken(folder, capsys):
-    with listen("127.0.0.1", 0) as taken:
-        port = taken.getsockname()[1]
-        error = fails(capsys, f"--model={folder}", f"--port={port}")
-    assert f"('127.0.0.1', {port})" in error
-
-
-@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="needs IPv6")
-def test_addresses_of_both_versions():
-    for host, end in (("127.0.0.1", ""), ("::", "::1")):
-        with listen(host, 0) as sock:
-            port = sock.getsockname()[1]
-            for address in {"127.0.0.1", end} - {""}:
-                socket.create_connection((address, port)).close()
-
-
-@pytest.mark.parametrize("address, warned", [("127.0.0.1", False), ("::", True)])
-def test_a_warning_where_others_can_ask(address, warned, capsys):
-    warn_of_reach(address)
-    assert (address in capsys.readouterr().err) == warned
 
 
 # A model that takes its time and reverses letters; no TensorFlow is loaded.

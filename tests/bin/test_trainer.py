@@ -1,6 +1,5 @@
 import os
 import signal
-import time
 
 import pytest
 
@@ -85,28 +84,6 @@ def test_a_signal_saves_the_step_and_the_same_command_continues(
     run(*flags, "--generate_data", "--schedule=train")
     out = capsys.readouterr().out
     assert f"Continuing from {path} (step {at})." in out and "step 3/3" in out
-
-
-def test_a_signal_while_the_data_are_made(flags, capsys, monkeypatch):
-    def interrupted(*arguments):
-        os.kill(os.getpid(), signal.SIGINT)
-        time.sleep(5)
-
-    monkeypatch.setattr(trainer, "generate", interrupted)
-    with pytest.raises(SystemExit) as stopped:
-        run(*flags, "--generate_data")
-    assert stopped.value.code == 130
-    error = capsys.readouterr().err
-    assert "SIGINT" in error and error.count("\n") == 1
-
-
-def test_a_second_trainer_is_refused(flags, numbers, tmp_path, refused):
-    flags[0], flags[3] = (
-        f"--problem={numbers.config.problem}",
-        f"--data_dir={numbers.config.data_dir}",
-    )
-    with RunDirectory(tmp_path / "run").locked():
-        assert str(tmp_path / "run") in refused(trainer, *flags).err
 
 
 @pytest.mark.slow

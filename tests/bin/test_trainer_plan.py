@@ -139,20 +139,6 @@ def test_what_the_user_counts_are_updates_and_a_run_goes_on_with_its_batches(on)
         assert hparams == request.config.hparams
 
 
-def test_the_embedded_default_says_where_it_trains_and_plans_nothing(on, capsys, monkeypatch):
-    begun = on(TWO_CORES)
-    monkeypatch.setattr(trainer.quickstart, "train_and_show", lambda directory, train: train())
-    run()
-    assert capsys.readouterr().out == "Training on 1 x Two Cores, 25.0 GB.\n"
-    assert begun[-1][2] is None
-
-
-def test_the_parts_of_a_cpu_share_a_batch_each(on, capsys):
-    on(dataclasses.replace(TWO_CORES, replicas=2, sharing=2))
-    run("--hparams_set=transformer_multi30k", "--train_steps=100", "--worker_gpu=2", "--plan")
-    assert "2,048 tokens x 2 CPU = 4,096 an update" in capsys.readouterr().out
-
-
 @pytest.mark.slow
 def test_the_users_line_says_its_plan_within_seconds(tmp_path):
     """On whatever machine this is, without data; the limit is of a processor's seconds."""

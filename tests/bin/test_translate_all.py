@@ -4,7 +4,6 @@ import csv
 import datetime
 import json
 import os
-import re
 import shutil
 
 import pytest
@@ -82,15 +81,6 @@ def test_a_folder_holds_translations_of_one_making(run, tmp_path, refused):
     of = [f"--model_dir={run.path}", f"--source={tmp_path / 'in'}", SHORT]
     assert "settings.json" in refused(translate_all, f"--translations_dir={out}", *of).err
     assert not (out / "settings.json").exists()
-
-
-def test_a_model_in_chunks_aligns_words(run, tmp_path):
-    chunks = run.config.hparams.override("attention_chunk_size=3,attention_dropout=0")
-    (run.path / "hparams.json").write_text(chunks.to_json())
-    program(run, f"--translations_dir={tmp_path / 'out'}", SHORT + ",return_alignments=True")
-    for step in (5, 7):
-        lines = (tmp_path / "out" / f"{PROBLEM}-{step}").read_text().splitlines()
-        assert len(lines) == 2 and all(re.search(r"\t\d-\d", line) for line in lines)
 
 
 def test_new_checkpoints_are_waited_for_and_bad_ones_passed_over(run, tmp_path, make_clock):

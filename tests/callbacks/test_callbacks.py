@@ -184,7 +184,7 @@ def test_under_jax():
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-n", "0", "-q", "-m", "slow or not slow", __file__]
         + ["-k", f"({chosen}) and not jax"],
-        env=os.environ | environment | {"JAX_DISABLE_MOST_OPTIMIZATIONS": "1"},
+        env=os.environ | environment,
         capture_output=True,
         text=True,
         timeout=900,

@@ -219,7 +219,6 @@ def main(folder, kill):
 @pytest.mark.parametrize("backend", ["tensorflow", "jax"])
 def test_a_transformer_that_is_killed_twice(tmp_path, backend):
     environment = {"KERAS_BACKEND": backend, "JAX_PLATFORMS": "cpu", "CUDA_VISIBLE_DEVICES": "-1"}
-    environment |= {"TF_CPP_MIN_LOG_LEVEL": "2", "JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}
     found = []
     for folder, kill in (("straight", 0), ("killed", 7), ("killed", 8), ("killed", 0)):
         done = subprocess.run(

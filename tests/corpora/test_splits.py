@@ -3,7 +3,6 @@ import random
 from t2t_repro.corpora import splits
 from t2t_repro.corpora.near_duplicates import Index
 
-RNG = random.Random(11)
 WORDS = [f"{a}{b}" for a in "bdfgklmnprst" for b in ("ada", "emi", "olu", "ika", "unto")]
 
 

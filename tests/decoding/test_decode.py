@@ -9,10 +9,6 @@ from t2t_repro.decoding.search import Search, Sentences
 from t2t_repro.errors import UserError
 
 
-def real(row):
-    return row[: row.index(1) + 1] if 1 in row else row
-
-
 def mixed_inputs(rows, length, seed=0):
     rng = np.random.default_rng(seed)
     inputs = rng.integers(2, 37, (rows, length)).astype("int32")

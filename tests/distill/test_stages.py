@@ -1,16 +1,13 @@
 """The stages of t2t-distill, with programs that only leave the files that the next one needs."""
 
-import dataclasses
 import json
 import pathlib
 
-import numpy as np
 import pytest
 
 from t2t_repro import process, registry
 from t2t_repro.distill import pairs, stages
 from t2t_repro.errors import UserError
-from t2t_repro.training import checkpoints
 from tests.distill.conftest import DEV, TRAIN, request_of
 from tests.programs import Programs
 
@@ -172,15 +169,3 @@ def test_back_translations_have_a_tag_and_the_students_direction(
     assert "num_encoder_layers" not in programs.of("trainer")["hparams"]
     assert "beam_sizes" not in programs.of("avg-all")
     assert list(found.stages) == STAGES
-
-
-def test_what_it_was_begun_with_must_stay(programs, folder):
-    request = request_of(folder, monolingual=str(folder / "more"))
-    run(request)
-    with pytest.raises(UserError, match="--n_best"):
-        run(dataclasses.replace(request, n_best=2))
-    arrays, where = {checkpoints.WEIGHTS: {"kernel": np.ones(7)}}, folder / "teach" / "checkpoints"
-    checkpoints.write(where, arrays, checkpoints.State(step=13))
-    with pytest.raises(UserError, match="weights.npz"):
-        run(request)
-    assert programs.names == PROGRAMS

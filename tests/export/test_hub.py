@@ -12,7 +12,7 @@ import tokenizers
 from t2t_repro.decoding.engine import ModelEngine
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
-from t2t_repro.export import argos, hub, onnx, plain, transformers
+from t2t_repro.export import argos, hub, plain, transformers
 from t2t_repro.export.forms import ExportJob, ExportRequest
 from t2t_repro.provenance import translations
 from t2t_repro.text.encoders import ByteTextEncoder
@@ -169,18 +169,3 @@ def test_a_package_of_argos(make_model, pieces, tmp_path):
     assert (config["add_source_eos"], config["unk_token"]) == (True, "<unk>")
     found = argos.translate(tmp_path, "", DecodeHParams(), ["cab bead", "ZZ", ""])
     assert len(found) == 3 and not any("_" in text for text, _ in found)
-
-
-def test_what_argos_refuses(make_model, encoders, tmp_path):
-    with pytest.raises(UserError, match="--languages"):
-        argos.check(ExportRequest(format="argos"))
-    run = types.SimpleNamespace(encoders=encoders, vocabulary_files=[tmp_path / "v.subwords"])
-    request = ExportRequest(format="argos", languages="de-en")
-    with pytest.raises(UserError, match=r"v\.subwords"):
-        argos.write(ExportJob(run, make_model(), tmp_path, DecodeHParams(), request))
-
-
-def test_what_is_not_installed_is_named(monkeypatch):
-    monkeypatch.setattr(onnx.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(UserError, match="pip install"):
-        transformers.check(ExportRequest(format="transformers"))

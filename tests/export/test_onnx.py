@@ -12,7 +12,6 @@ import pytest
 from t2t_repro import Transformer, get_hparams
 from t2t_repro.decoding.engine import ModelEngine
 from t2t_repro.decoding.settings import DecodeHParams
-from t2t_repro.errors import UserError
 from t2t_repro.export import onnx, onnx_translate
 from t2t_repro.export.forms import ExportJob, ExportRequest
 from t2t_repro.provenance import translations
@@ -133,9 +132,3 @@ def test_javascript_cuts_text_as_t2t(encoders, tmp_path):
     )
     encode = encoders["inputs"].encode
     assert json.loads(done.stdout) == [[encode(text), text] for text in texts]
-
-
-@pytest.mark.parametrize("overrides", [",norm_type=noam", ",self_attention_type=local_unmasked"])
-def test_another_model_is_refused(make_model, encoders, tmp_path, overrides):
-    with pytest.raises(UserError, match="norm_type|self_attention_type"):
-        exported(make_model(overrides), encoders, tmp_path)

@@ -4,7 +4,6 @@ import json
 import subprocess
 import sys
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -12,10 +11,7 @@ import tensorflow as tf
 from t2t_repro.decoding.engine import ModelEngine
 from t2t_repro.decoding.settings import FILLER, DecodeHParams
 from t2t_repro.decoding.translate import Translator, one_line
-from t2t_repro.errors import UserError
 from t2t_repro.export import saved_model, signatures
-from t2t_repro.export.forms import ExportRequest
-from t2t_repro.text.encoders import ByteTextEncoder
 
 pytestmark = pytest.mark.usefixtures("quickly")
 
@@ -148,18 +144,3 @@ def test_many_texts_are_translated_in_batches(small):
     assert [text for text, _ in found] == [row[0][0] for row in rows]
     scores = [row[0][1] for row in rows]
     np.testing.assert_allclose([score for _, score in found], scores, rtol=2e-4, atol=2e-4)
-
-
-def test_what_is_refused(tmp_path, make_model, encoders, monkeypatch):
-    byte = {"inputs": ByteTextEncoder(), "targets": ByteTextEncoder()}
-    model = make_model()
-    with pytest.raises(UserError):
-        saved_model.convert(model, byte, tmp_path, DecodeHParams())
-    variable = next(v for v in model.variables if v.dtype == "float32")
-    variable.assign(variable * 0 + 70000.0)
-    with pytest.raises(UserError, match="65504.*70000"):
-        saved_model.convert(model, encoders, tmp_path, DecodeHParams(), "float16")
-    monkeypatch.setattr(keras.backend, "backend", lambda: "jax")
-    with pytest.raises(UserError, match="KERAS_BACKEND"):
-        saved_model.check(ExportRequest())
-    assert list(tmp_path.iterdir()) == []

@@ -52,7 +52,6 @@ def measured(request):
     environment = os.environ | {
         "KERAS_BACKEND": request.param,
         "JAX_PLATFORMS": "cpu",
-        "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",  # it compiles in half the time
         "PYTHONPATH": os.pathsep.join(sys.path),
     }
     done = subprocess.run(

@@ -92,29 +92,26 @@ def test_decoding_step_by_step_gives_the_same_logits(golden, model):
         last = np.repeat(targets[:, step : step + 1], beams, axis=1)
 
 
-REPLAYED = {
-    "jax": {
-        "KERAS_BACKEND": "jax",
-        "JAX_PLATFORMS": "cpu",
-        "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",  # it compiles in half the time
-    },
-    "plain": {"T2T_REPRO_PLAIN": "1"},
+CASES = "[base] or base_v1 or adafactor"
+REPLAYED = {  # which cases, with which settings
+    "jax": (f"{CASES} or luong_multi or bahdanau]", {"KERAS_BACKEND": "jax"}),
+    "plain": (CASES, {"T2T_REPRO_PLAIN": "1"}),
 }
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", REPLAYED)
 def test_all_of_it_otherwise(how):
-    """Some of the models with their searches, and two of the opponents, with these settings."""
+    """Some of the models with their searches; under JAX two of the opponents, too."""
     here = pathlib.Path(__file__)
     searches = here.parents[1] / "decoding" / "test_oracle.py"
     files = [here, here.with_name("test_opponents.py"), searches]
-    cases = "[base] or base_v1 or adafactor or luong_multi or bahdanau]"
+    cases, environment = REPLAYED[how]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-n", "0", "-q", "-x", "-k", cases, *files]
         + ["-m", "slow or not slow", "--deselect", f"{here}::test_all_of_it_otherwise"],
         cwd=here.parents[2],
-        env=os.environ | REPLAYED[how],
+        env=os.environ | {"JAX_PLATFORMS": "cpu"} | environment,
         capture_output=True,
         text=True,
         timeout=1200,

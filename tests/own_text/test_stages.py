@@ -94,14 +94,3 @@ def test_a_longer_training_makes_what_depends_on_it_anew(
     training = programs.called[0][1]
     assert training["train_steps"] == "90"
     assert training["hparams"].startswith(f"{steady},bidirectional_steps=10,")  # as it was begun
-
-
-def test_other_text_and_flags_are_refused(programs, request_of, tmp_path):
-    run(request_of(vocab=str(tmp_path / "en")))
-    before = (tmp_path / "out" / "own-text.json").read_text()
-    with pytest.raises(UserError, match="--random_seed"):
-        run(request_of(vocab=str(tmp_path / "en"), random_seed=3))
-    (tmp_path / "de").write_text("x\n" * 40)
-    with pytest.raises(UserError, match="de"):
-        run(request_of(vocab=str(tmp_path / "en")))
-    assert (tmp_path / "out" / "own-text.json").read_text() == before

@@ -1,7 +1,6 @@
 """Sources with what a teacher makes of them: T2T's three files, and what is read as the targets."""
 
 import json
-import shutil
 
 import pytest
 
@@ -79,25 +78,6 @@ def test_batches_are_of_the_translations(raw_dir, vocabulary, tmp_path):
     found = pipeline.describe(problem, "train", hparams, where, training=True)
     lengths = [len(ENCODER.encode(line)) + 1 for line in LINES["prediction"]]
     assert found.targets_tokens == sum(lengths)
-
-
-def test_a_lack_of_lines_files_or_vocabulary_is_named(raw_dir, vocabulary, tmp_path):
-    problem = registry.get_problem(NAME)
-    data = tmp_path / "data"
-    with pytest.raises(UserError, match="text2text_tmp"):
-        generate_data(Job(problem, str(data), str(raw_dir)))
-    with pytest.raises(UserError, match="--vocab_size"):
-        Job(problem, str(data), str(raw_dir), vocab_size=40)
-    shutil.copy(vocabulary, data / problem.vocab_filename)
-    prediction = raw_dir / "train" / "prediction"
-    prediction.write_text("ab\n")
-    with pytest.raises(UserError, match="3"):
-        generate_data(Job(problem, str(data), str(raw_dir)))
-    prediction.unlink()
-    with pytest.raises(UserError):
-        generate_data(Job(problem, str(data), str(raw_dir)))
-    with pytest.raises(UserError, match="--train_source"):
-        problem.prepare_raw_files(str(raw_dir), {"train_source": "a"})
 
 
 def test_other_translations_are_not_kept_unseen(raw_dir, vocabulary, tmp_path):

@@ -7,7 +7,6 @@ from t2t_repro import registry
 from t2t_repro.config import HParams
 from t2t_repro.data import generate, pipeline
 from t2t_repro.data.job import Job
-from t2t_repro.errors import UserError
 from t2t_repro.problem import Split
 
 FILES = ("inputs.train.txt", "targets.train.txt", "inputs.eval.txt", "targets.eval.txt")
@@ -96,11 +95,3 @@ def test_tokens_come_from_the_users_list(raw_dir, tmp_path_factory):
         {"inputs": [3, 5, 1], "targets": [3, 6, 1]},
         {"inputs": [2, 4, 5, 1], "targets": [2, 4, 6, 1]},
     ]
-
-
-@pytest.mark.parametrize("tokens, named", [("red\nthe 123\n", "123"), ("red\na\nred\n", "red")])
-def test_a_list_that_is_none_of_tokens_is_refused(raw_dir, tokens, named):
-    (raw_dir / "vocab.txt").write_text(tokens, encoding="utf-8")
-    problem = registry.get_problem("text2text_tmpdir_tokens")
-    with pytest.raises(UserError, match=named):
-        problem.prepare_vocabulary(str(raw_dir), str(raw_dir))

@@ -8,7 +8,6 @@ import pytest
 from t2t_repro import registry
 from t2t_repro.data.generate import generate_data
 from t2t_repro.data.job import Job
-from t2t_repro.errors import UserError
 from t2t_repro.problem import Split
 from tests.problems.wmt14_archives import CORPORA, lines, write
 
@@ -92,10 +91,3 @@ def test_byte_pairs_learnt_of_both_languages(raw_dir):
         assert encoders["inputs"].decode(encoders["inputs"].encode(text)) == text
     problem.prepare_vocabulary(str(data_dir), "nowhere")  # it is there already
     assert problem.decode_hparams == "extra_length=50"
-
-
-def test_without_tensorflow_datasets(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "tensorflow_datasets", None)
-    with pytest.raises(UserError):
-        registry.get_problem("translate_ende_wmt14").num_samples(str(tmp_path), Split.TRAIN)
-    assert not list(tmp_path.iterdir())

@@ -252,15 +252,6 @@ def test_pages_of_an_origin_that_was_named_may_ask(model):
         assert client.options("/translate", headers=asks).status_code == 200
 
 
-def test_clients_close_their_connections_when_the_server_stops(model):
-    stops = []
-    with TestClient(app.create(served(model), LIMITS, lambda: bool(stops))) as client:
-        for expected in (None, "close"):
-            answer = client.post("/translate", json={"inputs": "a"})
-            assert (answer.status_code, answer.headers.get("connection")) == (200, expected)
-            stops.append(1)
-
-
 def test_the_page_asks_nobody_else(client):
     answer = client.get("/")
     assert answer.headers["content-type"] == "text/html; charset=utf-8"

@@ -28,9 +28,6 @@ def test_a_text_in_sentences(text, language, lines):
     assert split(text, language).lines == lines
 
 
-SENTENCES = ['"Yes?" he said.', "Mr. Smith has 3.5 cats, and (so he says) a dog.", "Ab ab!"]
-
-
 def test_what_is_split_at_once_is_bounded_and_so_is_all_of_it(monkeypatch):
     seen, segment = [], sentencex.segment
     monkeypatch.setattr(

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from t2t_repro import registry
-from t2t_repro.errors import UserError
 from t2t_repro.models.transformer import Transformer
 from t2t_repro.study import compared, report
 from t2t_repro.training import checkpoints, learning_rate
@@ -108,22 +107,3 @@ def test_what_differs_is_listed_and_nothing_else():
     assert rows["filter_size"] == ("2048", "not read")
     assert rows["attention_mechanism"] == ("not read", "bahdanau")
     assert "kernel_height" not in rows
-
-
-@pytest.mark.parametrize(
-    "make, named",
-    [
-        (lambda: norms_of(hparams_set="lstm_attention"), "lstm_attention"),
-        (lambda: norms_of("hiden_size=3"), "hidden_size"),
-        (lambda: norms_of("learning_rate_schedule=constant"), "learning_rate_warmup_steps"),
-        (lambda: sets(f"{V1},transformer_bas"), "transformer_base"),
-        (lambda: sets(f"{V1},lstm_attention[filter_size=9]"), "filter_size"),
-        *(
-            (lambda text=text: sets(text), "--hparams_sets")
-            for text in (V1, f"{V1},{V1}", "", f"{V1},[x=1]", f"{V1}[a,{V2}")
-        ),
-    ],
-)
-def test_what_cannot_be_compared_is_refused(make, named):
-    with pytest.raises(UserError, match=named):
-        make()

@@ -125,18 +125,3 @@ def test_a_run_that_goes_on_keeps_its_batches(tmp_path, batches):
     assert trainable.requested(other) is other
     assert trainable.resumed(other, before) is other
     assert trainable.batches_per_step(other) == 1
-
-
-def test_what_contradicts_it_is_refused(tmp_path, batches):
-    several = {"optimizer": "multistep_adam", "optimizer_multistep_accumulate_steps": 4}
-    with pytest.raises(UserError, match="2400"):
-        batch_size.choose(request_of(tmp_path, effective_batch_size=2400, **several), 1)
-    for reading, name in (
-        ({"optimizer": "adafactor"}, "effective_batch_size"),
-        ({"optimizer": "Adam"}, "effective_batch_size"),
-        ({"learning_rate_schedule": "constant*linear_decay"}, "train_steps"),
-        ({"subword_dropout": 0.1, "subword_dropout_final_steps": 7}, "train_steps"),
-        ({"bidirectional_steps": 7}, "train_steps"),
-    ):
-        with pytest.raises(UserError, match=name):
-            HParams(effective_batch_size=9, **reading)

@@ -99,18 +99,6 @@ def test_what_is_decoded_is_a_sample_of_its_own(run, add):
     assert ranked(run, "bleu") == [40, 30, 20]  # 10 had no BLEU at all
 
 
-def test_a_ranking_of_old_that_says_no_sample_is_compared(run, add):
-    for step, loss in {10: 1.0, 20: 3.0}.items():
-        add(step, KeepBest(count=2), loss=loss)
-    file = run.path / "best" / "checkpoints" / "ranking.json"
-    ranking = json.loads(file.read_text())
-    for entry in ranking["ranking"]:
-        del entry["split"], entry["sample"]
-    file.write_text(json.dumps(ranking))
-    assert add(30, KeepBest(count=2), ALL, loss=2.0)
-    assert ranked(run) == [10, 30]
-
-
 @pytest.mark.parametrize(
     "values, steps, delta, minimize, expected",
     [

@@ -3,7 +3,6 @@ import json
 import os
 import re
 import threading
-import types
 
 import keras
 import numpy as np
@@ -196,12 +195,6 @@ def test_bfloat16_weights_come_back(save):
         weight.assign(weight * 0)
     checkpoints.load_weights(model, path)
     assert_same(before, model)
-
-
-def test_two_weights_of_one_path_are_refused():
-    weight = types.SimpleNamespace(path="twice/same/kernel")
-    with pytest.raises(ValueError):
-        checkpoints.weights(types.SimpleNamespace(name="twice", weights=[weight, weight]))
 
 
 def test_steps_go_on_while_the_weights_of_before_are_written(tmp_path, make_model, monkeypatch):

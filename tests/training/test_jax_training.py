@@ -101,9 +101,8 @@ def folder(tmp_path_factory, write_reversals) -> pathlib.Path:
     train_by_tensorflow(folder, "tensorflow")
     copy_without_the_last_step(folder, "tensorflow", "tensorflow-jax")
     (folder / "jobs").write_text(json.dumps(list(jobs())))
-    # So it compiles in half the time.
-    environment = JAX | {"JAX_DISABLE_MOST_OPTIMIZATIONS": "1", "JAX_NUM_CPU_DEVICES": "2"}
-    (folder / "said").write_text(said_by("-c", PROGRAM, cwd=folder, **environment))
+    said = said_by("-c", PROGRAM, cwd=folder, **JAX, JAX_NUM_CPU_DEVICES="2")
+    (folder / "said").write_text(said)
     return folder
 
 

@@ -67,18 +67,6 @@ def test_evaluations_are_written_for_programs(run):
     assert events(run.path / "eval")["loss"] == [(3, 1.25)]
 
 
-def test_a_worker_that_is_not_the_chief_reports_nothing():
-    stream = Terminal()
-    log = TrainingLog(None, 2, 1, stream)
-    for step in (1, 2):
-        log.step(step, 2.5, 300, 0.5, lambda: 0.001)
-    log.evaluation(2, {"loss": 1.5}, "dev", 3.0)
-    log.say("something")
-    log.restart(0)
-    log.close()
-    assert stream.getvalue() == "" and log.recorded(2, "dev", "all") == {}
-
-
 def events(folder):
     """Returns {tag: [(step, value)]} of a folder's events; a value is a number or strings."""
     found: dict[str, list] = {}

@@ -6,7 +6,6 @@ import pytest
 from t2t_repro.decoding.engine import ModelEngine
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.decoding.translate import Translator
-from t2t_repro.errors import UserError
 from t2t_repro.views import attention
 
 
@@ -102,19 +101,6 @@ def test_what_single_heads_look_at():
         attention.Maps("decoder", "", words, words, np.eye(size, dtype="float32")[None, None])
     )
     assert (of_decoder.next, of_decoder.end, of_decoder.looks_at) == (None, None, "same")
-
-
-@pytest.mark.parametrize(
-    "source, target, named",
-    [
-        (" ", None, "--source"),
-        ("w5 " * 256, None, "--source.* 256 .* 257"),
-        ("w5", "w6 " * 300, "--target.* 256 .* 301"),
-    ],
-)
-def test_a_sentence_that_cannot_be_drawn(model, source, target, named):
-    with pytest.raises(UserError, match=named):
-        attention.sentence_ids(model, ENCODERS, source, target)
 
 
 def test_the_heads_are_summed_up_by_what_they_look_at():

@@ -8,7 +8,6 @@ import pytest
 
 from t2t_repro.decoding.engine import ModelEngine
 from t2t_repro.decoding.translate import Translator
-from t2t_repro.errors import UserError
 from t2t_repro.interop import tensor2tensor
 from t2t_repro.text import SubwordTextEncoder
 from t2t_repro.text.encoders import EOS_ID
@@ -54,24 +53,6 @@ def test_it_holds_the_weights(golden_case, encoder, case):
 def test_nothing_else_may_run_or_load(golden_case, encoder):
     made = page(golden_case("base_v1").model(), encoder, "</script>")
     assert policy_of(made).startswith("default-src 'none'; script-src 'sha256-")
-
-
-@pytest.mark.parametrize(
-    "case, received", [("relative", "dot_product_relative"), ("noam_norm", "noam")]
-)
-def test_what_it_cannot_compute_is_refused(golden_case, encoder, case, received):
-    with pytest.raises(UserError, match=received):
-        page(golden_case(case).model(), encoder)
-
-
-def test_a_large_model_and_two_vocabularies_are_refused(golden_case, encoder, monkeypatch):
-    model = golden_case("base_v1").model()
-    other = SubwordTextEncoder.from_subtokens([*PIECES[:-1], "zz"])
-    with pytest.raises(UserError, match="--explain"):
-        explainer.page(model, {"inputs": encoder, "targets": other}, "", "")
-    monkeypatch.setattr(explainer, "MOST_PARAMETERS", 99)
-    with pytest.raises(UserError, match="99"):
-        page(model, encoder)
 
 
 @pytest.mark.browser

@@ -12,15 +12,6 @@ def pixels(content: bytes) -> tuple[int, int]:
     return struct.unpack(">II", content[16:24])
 
 
-def test_one_pair_of_axes_comes_alone_and_more_in_reading_order():
-    _, alone = pictures.figure(title="A title")
-    drawn, several = pictures.figure(3, 2, width=2.0, height=1.5)
-    alone.plot([1, 2])
-    assert alone.lines[0].get_color() == pictures.COLORS[0]
-    assert [axes.get_subplotspec().num1 for axes in several] == list(range(6))
-    assert tuple(drawn.get_size_inches()) == (6.0, 3.0)
-
-
 def test_a_picture_is_a_png_and_the_same_bytes_each_time(tmp_path):
     drawn, axes = pictures.figure(title="Loss")
     axes.plot([3, 1, 2], label="post-norm")
