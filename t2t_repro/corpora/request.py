@@ -51,7 +51,7 @@ class RawText:
     train_target: str | None = flag(None, "The other side of --train_source, file by file.")
     dev_source: str | None = flag(None, "The same for dev; default: drawn from training.")
     dev_target: str | None = flag(None, "The other side of --dev_source.")
-    test_source: str | None = flag(None, "The same for a test set, which stays text.")
+    test_source: str | None = flag(None, "The same for a test set, which is kept as text.")
     test_target: str | None = flag(None, "The other side of --test_source.")
     source_language: str | None = flag(None, "The source's " + _LANGUAGE.format("en", "en", "GB"))
     target_language: str | None = flag(None, "The target's " + _LANGUAGE.format("de", "de", "AT"))

@@ -176,7 +176,7 @@ def extract(
             if isinstance(error, OSError) and error.errno is not None:
                 raise
             raise UserError(
-                f"Expected {path} to be a whole archive, whose files belong into one folder. "
+                f"Expected {path} to be a whole archive that unpacks into one folder. "
                 f"Received: {error}. Delete it and try again."
             ) from error
         for file in filter(pathlib.Path.is_file, sorted(unfinished.rglob("*"))):

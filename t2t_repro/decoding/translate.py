@@ -315,7 +315,7 @@ def interact(
     translator: Translator, read: Callable[[str], str] | None = None, write: Report = print
 ) -> None:
     """Translates what is typed, until `q` or the end of input."""
-    write("Type a sentence; q ends.")
+    write("Type a sentence; q quits.")
     with contextlib.suppress(EOFError):
         while (line := (read or input)("> ").strip()) != "q":
             try:

@@ -78,7 +78,7 @@ class ExportRequest:
     license: str | None = flag(None, 'The licence that a model card names: "cc-by-4.0".')
     t2t_serving: bool = flag(
         False,
-        "Make T2T's signature, of tf.Examples, the SavedModel's default, for T2T's own clients.",
+        "Make tf_example the SavedModel's default signature, for T2T's own clients.",
     )
 
 

@@ -155,8 +155,8 @@ def write(path: pathlib.Path, lines: Iterable[str]) -> None:
         write_text_atomic(path, text)
     elif path.read_bytes() != text.encode():
         raise UserError(
-            f"Expected {path} as --treebank_dir and --treebank_split make it, or none. Received: "
-            "another. Delete it, and make the data again by --overwrite."
+            f"Expected no {path}, or the one that --treebank_dir and --treebank_split make. "
+            "Received: another. Delete it, and make the data again by --overwrite."
         )
 
 

@@ -195,7 +195,7 @@ def find(given: Sequence[str]) -> list[ServedModel]:
         pair = (source, target) if source else languages_of(record.problem)
         name = "-".join(pair) if pair[0] else folder.resolve().name
         if name in found:
-            raise UserError(f"Expected --model=de-en=DIR, each once. Received: {name} twice.")
+            raise UserError(f"Expected each name in --model=NAME=DIR once. Received: {name} twice.")
         found[name] = ServedModel(name, pair[0], pair[1], folder, record)
     if not found:
         raise UserError("Expected --model, the folder that t2t-exporter wrote. Received: none.")

@@ -91,8 +91,8 @@ def lines(path: str | os.PathLike) -> Iterator[str]:
             # What Windows adds to ISO-8859-1, such as curly quotes, are control characters there.
             raise UserError(
                 f"Expected UTF-8 text in {os.fspath(path)}. Received: byte "
-                f"0x{line[error.start]:02x} at line {number}, column {error.start + 1}. Convert "
-                "it: iconv -f WINDOWS-1252 -t UTF-8, or -f UTF-16 where the first line is named."
+                f"0x{line[error.start]:02x} at line {number}, column {error.start + 1}. "
+                "Convert it: iconv -f WINDOWS-1252 -t UTF-8, or -f UTF-16 if this is line 1."
             ) from error
         if not is_sgml:
             yield text.removesuffix("\n").removesuffix("\r")

@@ -39,18 +39,18 @@ class Plan:
     """
 
     train_steps: int
-    local_eval_frequency: int = flag(1000, "Save and evaluate every this many steps.", least=1)
+    local_eval_frequency: int = flag(1000, "Save and evaluate every N steps.", least=1)
     save_checkpoints_secs: int = flag(
-        0, "Save and evaluate every this many seconds instead; 0: by steps.", least=0
+        0, "Save and evaluate every N seconds instead; 0: by steps.", least=0
     )
-    keep_checkpoint_max: int = flag(20, "Keep the newest this many checkpoints; 0: all.", least=0)
+    keep_checkpoint_max: int = flag(20, "Keep the newest N checkpoints; 0: all.", least=0)
     keep_checkpoint_every_n_hours: float = flag(
-        10000, "Keep one of the older checkpoints for each this many hours of training.", least=1e-3
+        10000, "Also keep one older checkpoint for each N hours of training.", least=1e-3
     )
-    log_step_count_steps: int = flag(100, "Report every this many steps.", least=1)
+    log_step_count_steps: int = flag(100, "Report every N steps.", least=1)
     max_nonfinite_steps: int = flag(
         0,
-        "Skip up to this many steps whose loss or gradients are not finite, then stop.",
+        "Skip up to N steps whose loss or gradients are not finite, then stop.",
         least=0,
     )
     keep_best: "KeepBest | None" = None
@@ -160,10 +160,10 @@ class TrainRequest:
         same = path and pathlib.Path(os.path.realpath(source)) in (path, *path.parents[:2])
         if not same:
             raise UserError(
-                f"Expected {self.run.path} to go on from its own checkpoint: it began with "
+                f"Expected {self.run.path} to continue from its own checkpoint: it began with "
                 f"{f'the weights of {parent}' if parent else 'random weights'}. Received: "
-                f"--warm_start_from={source}. Leave it out, or give another --output_dir for a new "
-                "run."
+                f"--warm_start_from={source}. Leave it out, or give another --output_dir for "
+                "a new run."
             )
 
     def _check_metrics(self) -> None:
