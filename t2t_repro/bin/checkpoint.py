@@ -44,9 +44,7 @@ _OF_IMPORT = (
 class CheckpointFlags:
     """The flags of t2t-checkpoint, beside those of the run and of the task."""
 
-    action: str | None = flag(
-        None, "import or export; may be given without --action.", choices=tuple(_NEEDED)
-    )
+    action: str | None = flag(None, "May be given without --action.", choices=tuple(_NEEDED))
     checkpoint: str | None = flag(
         None,
         "import: the folder of a tensor2tensor run, or the prefix of one checkpoint; export: "

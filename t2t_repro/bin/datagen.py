@@ -63,10 +63,7 @@ class DataFlags:
     data_dir: str | None = flag(None, "The folder to write to.")
     tmp_dir: str = flag("/tmp/t2t_datagen", "The folder of raw files.")
     num_shards: int = flag(
-        0,
-        "How many training files; 0: chosen by the problem or the size of the text.",
-        least=0,
-        most=99_999,
+        0, "How many training files; 0: by the problem or the text.", least=0, most=99_999
     )
     max_cases: int = flag(0, "Stop each split after this many samples; 0: no limit.", least=0)
     random_seed: int = flag(
@@ -101,8 +98,7 @@ class DataFlags:
     )
     t2t_exact: bool = flag(
         False,
-        "As tensor2tensor: about 2^15 subwords if the problem names no number, and its number "
-        "of files.",
+        "As tensor2tensor: 2^15 subwords if the problem names no number; as many files.",
     )
     check_data: bool | None = flag(
         None, "Check the text first, and write a report; default: only for your own text."
@@ -243,10 +239,7 @@ def make_data(job: "Job", machine: Any, parent: str | None) -> dict:
         known, its = overlap(old, new), overlap(new, old)
         if known or its:
             print(f"  warning: {known:,} dev pairs are in the training text of {parent}, and")
-            print(
-                f"  {its:,} of its dev pairs in this one: scores on them are too high. Remove "
-                "these pairs."
-            )
+            print(f"  {its:,} of its dev pairs in this one. Remove them: scores are too high.")
     return summary
 
 

@@ -30,9 +30,7 @@ class EvalRequest:
     """The flags of t2t-eval, but for those that name the run."""
 
     checkpoint_path: str | None = flag(
-        None,
-        "The checkpoint: a ckpt-STEP folder, or a run (its newest checkpoint; of "
-        "RUN/best, the best).",
+        None, "The checkpoint: a ckpt-STEP folder, or a run (its newest; of RUN/best, the best)."
     )
     eval_use_test_set: bool = flag(False, "Evaluate the test split instead of dev.")
     eval_steps: int = flag(

@@ -39,16 +39,12 @@ ACTIONS = ("tables", "reproduce")
 class Request:
     """The flags of t2t-paper."""
 
-    action: str = flag(
-        "tables", "tables or reproduce; may be given without --action.", choices=ACTIONS
-    )
+    action: str = flag("tables", "May be given without --action.", choices=ACTIONS)
     table: int | None = flag(
         None, "2, 3 or 4; default: all of them for tables, 2 for reproduce.", least=2, most=4
     )
     rows: str = flag(
-        "",
-        "Which rows, separated by commas; default for table 3: all. Table 2: "
-        f"{', '.join(reproduce.TABLE2)}.",
+        "", f"Which rows, separated by commas; of 3 all. Table 2: {', '.join(reproduce.TABLE2)}."
     )
     output_dir: str = flag("paper_runs", "The folder of the runs; for tables also a single run.")
     data_dir: str = flag("t2t_data", "The folder of the data, which are made if missing.")

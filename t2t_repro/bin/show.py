@@ -145,10 +145,7 @@ def _changes(of: RunView) -> str:
 
 def _parameters(of: RunView, out) -> None:
     total = sum(of.parameters.values())
-    out.print(
-        "\nParameters" if total else "\nParameters: unknown until there is a checkpoint",
-        style="bold",
-    )
+    out.print("\nParameters" if total else "\nParameters: unknown yet", style="bold")
     for name, count in of.parameters.items():
         out.print(f"  {name:30}{count:>14,}  {count / total:5.1%}")
     if total:

@@ -76,12 +76,8 @@ class DecodeRequest:
     )
     compute_type: str = flag("default", "CTranslate2: float32, int8, ...; default: as stored.")
     worker_gpu: int | None = flag(None, "How many GPUs; default: all, or one CPU.", least=1)
-    engine_dir: str | None = flag(
-        None, "CTranslate2: the folder of t2t-exporter; default: made when needed."
-    )
-    decode_shards: int = flag(
-        1, "As the decode hparam shards: decode one of this many parts.", least=1
-    )
+    engine_dir: str | None = flag(None, "CTranslate2: its folder; default: made when needed.")
+    decode_shards: int = flag(1, "As the decode hparam shards: how many parts.", least=1)
     worker_id: int = flag(0, "As the decode hparam shard_id: the part, from 0 on.", least=0)
     given: frozenset[str] = frozenset()
 

@@ -126,11 +126,7 @@ def _of_the_student(
     yield Stage(name="training", says=says, command=train, outputs=[run / TRAINING_DATA])
     flags = {"model_dir": run, "output_dir": model, **usr_dir}
     flags |= {"beam_sizes": 1, "alphas": 0.6} if wanted.greedy else {}
-    says = (
-        "Choosing checkpoints or their mean on dev"
-        if wanted.greedy
-        else "Choosing checkpoints, beams and alpha on dev"
-    )
+    says = f"Choosing checkpoints{'' if wanted.greedy else ', beams and alpha'} on dev"
     tune = command("t2t-avg-all", "--tune", **flags)
     yield Stage(name="tuning", says=says, command=tune, outputs=[model / TUNED])
     if request.back_translate:  # whose student translates the other way

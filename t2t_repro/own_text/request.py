@@ -36,12 +36,10 @@ class OwnTextRequest:
     )
     hparams_set: str = flag("", "The named configuration; default: by the size of the text.")
     hparams: str = flag("", 'Changes to it: "name=value,name=value".')
-    train_steps: int = flag(
-        0, "Train at most this many steps; 0: as many as the set says.", least=0
-    )
+    train_steps: int = flag(0, "Most steps of the training; 0: as the set says.", least=0)
     train_minutes: float | None = flag(
         None,
-        "Train for at most about this many minutes; 0: no limit. Default: 40 on a CPU, 0 on a GPU.",
+        "Most minutes of the training, about; 0: no limit. Default: 40 on a CPU, 0 on a GPU.",
         least=0,
         most=10**6,
     )

@@ -22,9 +22,7 @@ class ServerRequest:
     max_queue: int = flag(256, "Most sentences that wait; beyond, 503.", least=1)
     max_sentences: int = flag(64, "Most sentences or texts in a request; beyond, 413.", least=1)
     max_sentence_tokens: int = flag(256, "Most tokens in a sentence; beyond, 413.", least=1)
-    timeout_s: float = flag(
-        30.0, "Seconds to receive a request (408), and to answer it (504).", least=0.1
-    )
+    timeout_s: float = flag(30.0, "Seconds to receive a request (408), to answer (504).", least=0.1)
     t2t_usr_dir: str | None = flag(
         None, "Your own package of problems: CTranslate2 needs that of a problem of your own."
     )
