@@ -27,20 +27,11 @@ def test_override_reads_each_type():
 @pytest.mark.parametrize(
     "text, name",
     [
-        *(("hiden_size=3", "hidden_size"), ("num_heads=x", "num_heads"), ("rubbish", "rubbish")),
-        *(
-            ("batch_size=1.9999e3", "batch_size"),
-            ("num_heads=0", "num_heads"),
-            ("num_heads=7", "num"),
-        ),
-        *(("shared_embedding=yes", "shared_embedding"), ("num_heads=2,num_heads=4", "num_heads")),
+        *(("hiden_size=3", "hidden_size"), ("num_heads=x", "num_heads"), ("num_heads=7", "num")),
         *(("learning_rate=nan", "learning_rate"), ("norm_type=lr", "norm_type")),
         *(("dropout=0.1", "lstm_seq2seq"), ("model=byte_net,filter_size=3", "filter_size")),
-        ("model=byte_net,kernel_height=4", "kernel_height"),
-        ("model=lstm_seq2seq,freeze=encoder", "freeze"),
         ("freeze=encoder,decoder,embeddings", "freeze"),
         ("norm_type=group,layer_preprocess_sequence=n", "norm_type"),
-        ("layer_preprocess_sequence=x", "layer_preprocess_sequence"),
         ("layer_preprocess_sequence=an", "layer_preprocess_sequence"),
         ("attention_value_channels=9", "attention_value_channels"),
         ("self_attention_type=dot_product_relative", "max_relative_position"),
@@ -59,8 +50,7 @@ def test_override_reads_each_type():
         ("attention_block_length=8", "self_attention_type"),
         ("optimizer=multistep_adam", "optimizer_multistep_accumulate_steps"),
         ("optimizer_multistep_accumulate_steps=4", "optimizer=adam"),
-        *(("initializer_gain=-1.0", "initializer_gain"), ("norm_epsilon=0.0", "norm_epsilon")),
-        *(("r_drop_alpha=-1.0", "r_drop_alpha"), ("attention_dropout=1.0", "attention_dropout")),
+        *(("norm_epsilon=0.0", "norm_epsilon"), ("attention_dropout=1.0", "attention_dropout")),
     ],
 )
 def test_what_is_refused(text, name):

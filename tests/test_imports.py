@@ -1,7 +1,6 @@
 """TensorFlow is loaded in silence, and Keras finds the package's classes by name."""
 
 import importlib
-import logging
 import os
 import subprocess
 import sys
@@ -26,18 +25,6 @@ KEPT = (
     b"Traceback (most recent call last):\n",
     b"I am no line of absl's\n",
 )
-
-
-@pytest.mark.parametrize("level, kept", [("2", False), ("0", True)])
-def test_advice_against_compiling_for_each_shape_is_for_who_asks(monkeypatch, level, kept):
-    monkeypatch.setenv(imports.VARIABLE, level)
-    log = logging.getLogger("tensorflow")
-    monkeypatch.setattr(log, "filters", [])
-    imports.quiet_tensorflow()
-    advice = "5 out of the last 5 calls to %s triggered tf.function retracing. Tracing is"
-    for text, passes in ((advice, kept), ("Gradients do not exist for %s", True)):
-        record = log.makeRecord("tensorflow", logging.WARNING, "f", 1, text, ("x",), None)
-        assert bool(log.filter(record)) == passes
 
 
 def program(folder, tensorflow: str, **environment) -> subprocess.CompletedProcess:

@@ -127,15 +127,3 @@ def test_a_translation_problem_of_archives(tmp_path):
     assert [mine.num_samples(str(tmp_path), split) for split in ("train", "dev")] == [1, 2]
     assert (tmp_path / "mine-compiled-dev.lang1").exists()
     assert list(mine.generate_text_for_vocab("", str(tmp_path))) == ["train", "wort"]
-
-
-def test_a_problem_without_source_data_files(tmp_path):
-    class Encoded(problem.TranslateProblem):
-        def generate_encoded_samples(self, data_dir, tmp_dir, dataset_split):
-            return iter([{"inputs": [2, 1], "targets": [3, 1]}])
-
-        def generate_samples(self, data_dir, tmp_dir, dataset_split):
-            yield {"inputs": "a", "targets": "b"}
-
-    assert Encoded().missing_files(str(tmp_path)) == []
-    assert Encoded().num_samples(str(tmp_path), "train") is None

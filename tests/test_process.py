@@ -1,7 +1,6 @@
 """What runs in a process of its own is a function of the standard library: all can import it."""
 
 import contextlib
-import ctypes
 import os
 import pathlib
 import signal
@@ -37,15 +36,6 @@ def test_a_deferred_signal_is_received_and_waits():
         with pytest.raises(Interrupted), process.deliver_signals():
             pytest.fail("the signal that waits comes first")
         assert process.received_signal() == signal.SIGTERM  # deferred again: nothing is raised
-
-
-def test_handlers_are_reinstalled_after_a_library():
-    with pytest.raises(Interrupted), process.handle_signals():
-        ctypes.CDLL(None).signal(int(signal.SIGTERM), ctypes.c_void_p(1))  # SIG_IGN, beneath Python
-        os.kill(os.getpid(), signal.SIGTERM)
-        process.reinstall_handlers()
-        os.kill(os.getpid(), signal.SIGTERM)
-        time.sleep(5)
 
 
 @pytest.mark.parametrize("signum", CODES)

@@ -41,6 +41,8 @@ ROWS = [
     ("trainer", f"{TINY} {REVERSE} --hparams=norm_type=leyer", "norm_type"),
     ("trainer", f"{TINY} {REVERSE} --hparams=hidden_size=10,num_heads=3", "num_heads"),
     ("trainer", f"{NEW} --hparams_set=transformer_bse {REVERSE}", "transformer_base"),
+    ("trainer", "--problem=text2text_tmpdir", "--hparams_set"),
+    ("trainer", "--hparams_set=transformer_tiny", "--problem"),
     ("trainer", f"{TINY} --problem=translate_ende_wmt32", "translate_ende_wmt32k"),
     ("trainer", f"{TINY} {REVERSE} --model=transfomer", "transformer"),
     ("datagen", "--problem=translate_ende_wmt --data_dir=data", "translate_ende_wmt32k"),

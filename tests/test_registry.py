@@ -58,19 +58,6 @@ def test_usr_dir(tmp_path):
     assert problem.datagen_command("a b") == f"{package} '--data_dir=a b' --tmp_dir=RAW_FILES"
 
 
-def test_usr_dir_is_a_package(tmp_path):
-    with pytest.raises(UserError, match="__init__.py"):
-        registry.load_usr_dir(tmp_path)
-    (tmp_path / "__init__.py").write_text("raise KeyError('mine')")
-    for _ in range(2):  # it is not half loaded
-        with pytest.raises(KeyError):
-            registry.load_usr_dir(tmp_path)
-    (tmp_path / "json").mkdir()  # whose name another has
-    (tmp_path / "json" / "__init__.py").touch()
-    with pytest.raises(UserError, match="json"):
-        registry.load_usr_dir(tmp_path / "json")
-
-
 def test_a_name_of_ours_is_the_users_and_one_of_his_is_no_others(tmp_path, capsys):
     ours = registry.get_hparams("transformer_small")
     (tmp_path / "__init__.py").write_text(USR_DIR.format(prefix="transformer", camel="Reverse"))

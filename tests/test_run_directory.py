@@ -84,15 +84,6 @@ def test_what_is_no_run_is_not_written_over(tmp_path):
     assert not of_tensor2tensor(tmp_path / "run") and not of_tensor2tensor(tmp_path.parent)
 
 
-def test_a_file_that_cannot_be_read_is_named(tmp_path):
-    run = RunDirectory(tmp_path)
-    run.begin(CONFIG, ["x"], [])
-    for name, content in (("hparams.json", b"["), ("run.json", b"{}")):
-        (tmp_path / name).write_bytes(content)
-        with pytest.raises(UserError, match=name):
-            run.config  # noqa: B018
-
-
 def test_metrics_survive_a_kill_and_are_cut_behind_a_step(tmp_path):
     run = RunDirectory(tmp_path)
     run.cut_metrics(0)

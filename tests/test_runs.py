@@ -62,25 +62,6 @@ def test_a_run_says_what_it_is(directory):
     assert trained_run(directory, "mine").data_dir == "mine"
 
 
-@pytest.mark.parametrize(
-    "call, name",
-    [
-        (lambda run: trained_run(None), "--output_dir"),
-        (lambda run: trained_run("nowhere"), "run.json"),
-        (lambda run: trained_run(run, problem="reverse"), f"--problem={PROBLEM}"),
-        (lambda run: trained_run(run, hparams_set="transformer_base"), f"--hparams_set={SET}"),
-        (lambda run: trained_run(run, model="byte_net"), "--model=transformer"),
-        (lambda run: trained_run(run, hparams="num_heads=4"), "--hparams=num_heads=4"),
-        (lambda run: t2t_repro.load(run, run / "nothing"), "nothing"),
-        (lambda run: t2t_repro.load(run).translate("A dog."), "A dog."),
-        (lambda run: t2t_repro.load(run).translate([], decode_hparams="beem=1"), "beem"),
-    ],
-)
-def test_what_contradicts_a_run_is_refused(directory, call, name):
-    with pytest.raises(UserError, match=name):
-        call(directory)
-
-
 def test_another_model_where_a_transformer_is_needed_is_refused(tmp_path):
     other = dataclasses.replace(CONFIG, hparams=get_hparams("bytenet_base"))
     RunDirectory(tmp_path).begin(other, ["t2t-trainer"], [])

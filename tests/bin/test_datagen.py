@@ -89,21 +89,6 @@ def test_own_text_gets_the_subwords_that_it_supports_or_those_of_t2t(tmp_path, c
     assert made["--t2t_exact"]["made"] > made["--vocab_size=0"]["made"] - 1
 
 
-def test_text_of_another_form_becomes_records(tmp_path, capsys, refused):
-    letters = "abcdefghijklmnopqrstuvwxyz"
-    lines = [json.dumps({"source": f"one {a}", "target": f"ein {a}"}) + "\n" for a in letters]
-    (tmp_path / "pairs.jsonl").write_text("".join(lines))
-    folders = [f"--tmp_dir={tmp_path}/raw", f"--data_dir={tmp_path}/data"]
-    flags = ["--problem=text2text_tmpdir", *folders, f"--train_source={tmp_path}/pairs.jsonl"]
-    run(*flags, "--test_size=2")
-    said = capsys.readouterr()
-    assert "train: 23 examples in 1 files" in said.out and "dev: 1 examples in 1" in said.out
-    assert "proposed: --hparams_set=transformer_" in said.out
-    assert "inputs.train.txt" in refused(datagen, *flags, "--test_size=3").err
-    run(*flags, "--test_size=3", "--overwrite")
-    assert "train: 22 examples in 1 files" in capsys.readouterr().out
-
-
 def test_what_to_do_about_bad_pairs_is_said_by_flags(tmp_path, capsys):
     lines = [f"the {number} houses stand in street {number * 7 % 31}" for number in range(60)]
     for split, of in (("train", [*lines, ""]), ("eval", [f"dev line {i}" for i in range(9)])):

@@ -106,22 +106,6 @@ def test_a_run_is_certified_and_finished(asked, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "argv, names",
-    [
-        ("--problem=text2text_tmpdir --data_dir=d --output_dir=o", "--hparams_set t2t-datagen"),
-        ("--hparams_set=transformer_tiny", "--problem --data_dir --output_dir"),
-        ("--problem=text2text_tmpdir", "--hparams_set --data_dir --output_dir"),
-        ("--warm_start_from=parent --output_dir=o", "--problem --data_dir"),
-        (" ".join([*BEGIN, "--warm_start_from="]), "--warm_start_from"),
-    ],
-)
-def test_all_that_is_missing_is_named_at_once(asked, refused, argv, names):
-    error = refused(trainer, *argv.split()).err
-    assert error.count("\n") == 1 and not asked
-    assert all(name in error for name in names.split())
-
-
-@pytest.mark.parametrize(
     "hparams_set, flag",
     [("transformer_own_text_small", "--train_source="), ("paper_parsing_wsj", "--treebank_dir=")],
 )

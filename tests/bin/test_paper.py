@@ -1,13 +1,10 @@
-"""t2t-paper: the tables as files, the rows as runs, and what is refused."""
+"""t2t-paper: the tables as files."""
 
 import json
 
 import pytest
 
-from t2t_repro import stages
 from t2t_repro.bin import paper
-from t2t_repro.errors import UserError
-from t2t_repro.study import runs
 from tests import untrained
 from tests.paper.test_tables import BLEU
 
@@ -39,24 +36,3 @@ def test_the_tables(folder, capsys):
     assert "65.1" not in markdown and "| 63.1 |" in markdown
     run("tables", "--table=4")
     assert list(json.loads((folder / "paper_runs" / "paper.json").read_text())) == ["4"]
-
-
-def test_the_rows(folder, monkeypatch):
-    commands = []
-
-    def program(command, doing):
-        commands.append(command)
-        raise UserError("no data")
-
-    for module in (stages, runs):
-        monkeypatch.setattr(module, "run_program", program)
-    for argv in (["--rows=ende_big", "--data_dir=d"], ["--table=3", "--scale=4", "--rows=a_h32"]):
-        with pytest.raises(SystemExit):
-            run("reproduce", *argv)
-    big, small = commands
-    assert {"--data_dir=d", "--hparams_set=paper_table3_big"} <= {*big}
-    assert "--output_dir=paper_runs/cells/a_h32_seed-0" in small
-    (changes,) = (flag for flag in small if flag.startswith("--hparams="))
-    assert {"hidden_size=128", "train_steps=2000", "learning_rate_warmup_steps=1000"} <= {
-        *changes.removeprefix("--hparams=").split(",")
-    }

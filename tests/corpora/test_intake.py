@@ -112,27 +112,6 @@ def test_a_file_of_the_users_is_never_replaced(folder, name):
     assert made() == {name: content}
 
 
-@pytest.mark.parametrize(
-    "flags, named",
-    [
-        ({"dev_size": 41}, "--dev_size"),
-        ({"dev_size": 20, "test_size": 21}, "--dev_size"),
-        ({"dev_source": "bad.tsv"}, "line 2 of bad.tsv"),
-        ({"dev_source": "head.tsv"}, "head.tsv"),
-        ({"train_source": "same.tsv"}, "--dev_source"),
-    ],
-)
-def test_what_fails_leaves_all_as_it_was(folder, flags, named):
-    (folder / "bad.tsv").write_text("a\tb\nc\n")
-    (folder / "head.tsv").write_text("source\ttarget\n")
-    (folder / "same.tsv").write_text("once and again\timmer wieder\n" * 100)
-    run(train_source="small.tsv")
-    before = made()
-    with pytest.raises(UserError, match=named):
-        run(**{"train_source": "big.tsv", **flags})
-    assert made() == before
-
-
 def test_what_stops_between_two_names_is_made_good(folder, monkeypatch):
     flags = {"train_source": "big.tsv", "test_size": 3}
     run(**flags)

@@ -1,9 +1,7 @@
 """t2t-decoder's requests, names and files, and how a killed decoding of a file goes on."""
 
-import contextlib
 import gzip
 import json
-import os
 import re
 import signal
 import types
@@ -13,10 +11,10 @@ import pytest
 from t2t_repro import registry
 from t2t_repro.config import HParams
 from t2t_repro.decoding import decode_files, translate, tune
-from t2t_repro.decoding.decode_files import DecodeRequest, best_translations, growing
+from t2t_repro.decoding.decode_files import DecodeRequest, best_translations
 from t2t_repro.decoding.search import Engine
 from t2t_repro.decoding.settings import DecodeHParams
-from t2t_repro.errors import Interrupted, UserError
+from t2t_repro.errors import Interrupted
 from t2t_repro.parsing.reader import TreeReader
 from t2t_repro.run_directory import RunConfig
 from t2t_repro.runs import TrainedRun
@@ -52,18 +50,6 @@ def test_what_has_no_effect_is_said(asked, decode_hparams, names):
     assert set(names) <= set(found) and (names or not found)
 
 
-@pytest.mark.parametrize(
-    "asked",
-    [
-        *(FILE | TYPED, {"score_file": "pairs"}),
-        *(FILE | CT2 | {"t2t_exact": True}, FILE | CT2 | {"ensemble": "x"}),
-    ],
-)
-def test_what_would_be_another_thing_is_refused(asked):
-    with pytest.raises(UserError):
-        DecodeRequest(**asked).check()
-
-
 @pytest.fixture
 def tuned(tmp_path):
     """A run that has nothing but what was chosen for it."""
@@ -95,16 +81,6 @@ def test_what_was_tuned_is_how_a_run_decodes_unless_it_is_told_otherwise(tuned, 
     settings = DecodeRequest(**asked).settings(tuned, said.append)
     assert (settings.beam_size, settings.alpha) == found
     assert len(said) == (not asked)
-
-
-@pytest.mark.parametrize("change", [{"beam_size": 0}, {"alpha": "1"}])
-def test_a_tuning_that_is_broken_is_named(tuned, change):
-    path = tuned.path / "decoding.json"
-    values = json.loads(path.read_text())
-    values["search"] |= change
-    path.write_text(json.dumps(values))
-    with pytest.raises(UserError, match="decoding.json"):
-        tuned.decode_settings()
 
 
 def test_output_name():
@@ -260,23 +236,6 @@ def test_the_exact_mode_and_repairs_of_trees_begin_anew(
     if not exact:
         assert whole["reader"].sentences == 10 and whole["reader"].repaired
         assert vars(again["reader"]) == vars(whole["reader"])
-
-
-def test_what_passes_through_a_pipe_is_not_gone_on_with(tmp_path):
-    pipe, beside = tmp_path / "pipe", tmp_path / "beside"
-    os.mkfifo(pipe)
-    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
-    for error in (KeyboardInterrupt, None):
-        with contextlib.suppress(KeyboardInterrupt):
-            with growing([pipe, beside], {"job": 5}, 1, pytest.fail) as (done, append):
-                assert done == 0
-                append(["a\n", "b\n"])
-                assert os.read(reader, 100) == b"a\n"
-                if error:
-                    raise error
-        assert beside.exists() == (error is None)
-    os.close(reader)
-    assert pipe.is_fifo() and sorted(os.listdir(tmp_path)) == ["beside", "pipe"]
 
 
 @pytest.mark.parametrize("ending", ["", ".gz"])

@@ -7,7 +7,6 @@ import pytest
 
 from t2t_repro import process, registry
 from t2t_repro.distill import pairs, stages
-from t2t_repro.errors import UserError
 from tests.distill.conftest import DEV, TRAIN, request_of
 from tests.programs import Programs
 
@@ -109,17 +108,6 @@ def test_the_student_learns_what_the_teacher_writes(programs, folder):
     assert again == found and not programs.called and said.count("done before") == len(found.stages)
     run(request_of(folder, monolingual=more, train_steps=5000))
     assert programs.names == PROGRAMS[2:]
-
-
-def test_it_goes_on_behind_what_is_done_with_another_student(programs, folder):
-    programs.fails = "t2t-trainer"
-    with pytest.raises(UserError, match="t2t-trainer"):
-        run(request_of(folder))
-    programs.fails = ""
-    del programs.called[:]
-    run(request_of(folder, hparams="hidden_size=8"))
-    assert programs.names == PROGRAMS[2:]
-    assert "hidden_size=8" in programs.of("trainer")["hparams"]
 
 
 def test_the_best_of_the_beam_each_once(programs, folder):

@@ -1,9 +1,7 @@
 """What every form of an export has: its folder, its settings, its record, and what it costs."""
 
 import dataclasses
-import errno
 import json
-import os
 
 import pytest
 
@@ -63,18 +61,6 @@ def test_where_an_export_goes_and_what_it_refuses(written, run, request_of, tmp_
     for taken in (run.path, tmp_path / "file"):
         with pytest.raises(UserError, match=str(taken)):
             forms.export(run, request_of(export_dir=str(taken)))
-
-
-@pytest.mark.parametrize("error", [UserError("bad"), OSError(errno.ENOSPC, os.strerror(28))])
-def test_what_fails_is_not_written(written, run, request_of, tmp_path, monkeypatch, error):
-    def fail(*args):
-        raise error
-
-    monkeypatch.setattr("t2t_repro.provenance.write", fail)
-    with pytest.raises(type(error)):
-        forms.export(run, request_of(export_dir=str(tmp_path / "new")))
-    assert written and not list(tmp_path.glob("new*"))
-    assert getattr(error, "filename", None) in (None, str(tmp_path / "new"))
 
 
 def test_what_a_problem_says_of_its_own_output_is_left_out(run, monkeypatch):

@@ -5,7 +5,6 @@ import dataclasses
 import pytest
 
 from t2t_repro import registry
-from t2t_repro.data import packing
 from t2t_repro.errors import UserError
 from t2t_repro.text.subword import SubwordTextEncoder
 
@@ -159,13 +158,6 @@ def test_what_is_not_supported_is_named(load, text, name):
     with pytest.raises(UserError, match=name):
         load(text)
     assert "shim_refused" not in registry.list_problems()
-
-
-def test_a_packed_problem(load):
-    load(f"{PROBLEM}@property\n  def packed_length(self): return 64\n  packed_spacing = 2")
-    problem = registry.get_problem("shim_refused")
-    assert (problem.packed_length, problem.packed_spacing) == (64, 2)
-    assert len(packing.features(problem)) == 6
 
 
 def test_a_set_may_derive_from_ours_whose_name_it_takes(load):

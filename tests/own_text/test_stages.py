@@ -5,7 +5,6 @@ import shlex
 import pytest
 
 from t2t_repro import provenance, schema
-from t2t_repro.errors import UserError
 from t2t_repro.own_text import stages
 from t2t_repro.stages import Record
 from tests.own_text.conftest import run
@@ -61,19 +60,6 @@ def test_what_no_page_can_compute_has_no_such_stage(programs, request_of, tmp_pa
     found, _ = run(request_of())
     assert "explain" not in found.stages and "visualize" not in programs.names
     assert "explain.html" not in (tmp_path / "out" / "index.html").read_text()
-
-
-@pytest.mark.parametrize("fails", ["t2t-avg-all", "t2t-exporter"])
-def test_it_goes_on_behind_what_is_done(programs, request_of, fails):
-    at = PROGRAMS.index(fails.removeprefix("t2t-"))
-    programs.fails = fails
-    with pytest.raises(UserError, match=fails):
-        run(request_of())
-    assert programs.names == PROGRAMS[: at + 1]
-    programs.fails = ""
-    del programs.called[:]
-    found, _ = run(request_of())
-    assert programs.names == PROGRAMS[at:] and list(found.stages) == STAGES
 
 
 def test_a_longer_training_makes_what_depends_on_it_anew(

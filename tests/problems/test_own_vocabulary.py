@@ -96,21 +96,6 @@ def test_a_copy_in_the_data_is_what_every_program_reads(raw, tmp_path, source, t
     assert content(tmp_path / "data") == before
 
 
-def test_another_vocabulary_needs_new_files(raw, tmp_path):
-    data = tmp_path / "data"
-    make(raw, data)
-    assert f"vocab.{NAME}.30.subwords" in vocabularies(data)
-    for source, target in (("one.model", None), ("two.model", None), ("one.model", "two.model")):
-        before = content(data)
-        with pytest.raises(UserError, match="--overwrite"):
-            make(raw, data, source, target)
-        assert content(data) == before
-        make(raw, data, source, target, overwrite=True)
-        assert decoded(data)[0] == [LINES[0], LINES[0][::-1]]
-    make(raw, data, "mine.subwords", overwrite=True)
-    assert vocabularies(data) == {f"vocab.{NAME}.26.subwords"}
-
-
 def test_the_flags_make_it(raw, tmp_path):
     make_by_flags(raw, tmp_path / "data", f"--vocab={raw}/one.model,{raw}/two.model")
     summary = json.loads((tmp_path / "data" / f"datagen.{NAME}.json").read_text())

@@ -148,20 +148,6 @@ def test_the_semi_supervised_problem_adds_the_trees_of_parsers(raw_dir):
     assert last == {"inputs": "end", "targets": "NP NN /NP"}
 
 
-@pytest.mark.parametrize(
-    ("trees", "named"),
-    [("(TOP (S (NN a))\n", "18"), ("(ROOT (S (NN a)))\n(S-1 (NN a) (. .))\n", r"19.*\(S-1")],
-)
-def test_what_is_no_tree_or_not_under_a_bracket_of_its_own_is_named(raw_dir, trees, named):
-    with open(f"{raw_dir}/wsjEval.trees", "a", encoding="utf-8") as file:
-        file.write(trees)
-    samples = registry.get_problem("wsj_parsing").generate_samples("", raw_dir, Split.EVAL)
-    with pytest.raises(UserError, match=named):
-        for sample in samples:
-            last = sample
-    assert len(trees) < 20 or last == {"inputs": "a", "targets": "S NN /S"}
-
-
 def test_datagen_takes_a_treebank(treebank, tmp_path, capsys):
     folders = [f"--{name}_dir={tmp_path / name}" for name in ("tmp", "data", "treebank")]
     argv = ["--problem=parsing_wsj4k", "--treebank_split=0.7,0.2,0.1", *folders]

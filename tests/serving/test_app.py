@@ -183,35 +183,6 @@ def test_no_answer_in_time_is_504_and_what_waited_is_not_computed(model, caplog)
     assert caplog.text == ""
 
 
-@pytest.mark.parametrize("whole", [False, True])
-def test_nothing_is_computed_for_a_client_that_left(model, whole, caplog):
-    model.go.clear()
-
-    async def test(client, application):
-        busy = asyncio.ensure_future(client.post("/translate", json={"inputs": "busy"}))
-        await until(model.began)
-        body = {"type": "http.request", "body": b'{"inputs": "gone"}', "more_body": False}
-        messages = [*([body] if whole else []), {"type": "http.disconnect"}]
-
-        async def receive():
-            return messages.pop(0)
-
-        async def send(message):
-            pass
-
-        await application({**SCOPE, "headers": []}, receive, send)
-        model.go.set()
-        await busy
-        last = await client.post("/translate", json={"inputs": "last"})
-        return translations(last), (await client.get("/metrics")).text
-
-    answer, metrics = running(model, LIMITS, test)
-    assert answer[0]["translation"] == "LAST"
-    assert model.batches == [["busy"], ["last"]]
-    assert 't2t_requests_total{path="/translate",status="499"} 1.0' in metrics
-    assert caplog.text == ""
-
-
 def test_metrics_count(client):
     client.post("/translate", json={"inputs": ["a", "b"]})
     client.post("/translate", content=b"no")

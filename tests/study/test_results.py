@@ -1,12 +1,7 @@
 """What the runs of a study ended with, on results made by hand."""
 
-import dataclasses
-import json
-
 import pytest
 
-from t2t_repro.errors import UserError
-from t2t_repro.stages import Done, Record
 from t2t_repro.study import results
 from t2t_repro.study.results import Results, compare, half_interval
 from tests.study.studies import POST, PRE, cell_of, result_of, study_of
@@ -81,29 +76,3 @@ def test_bleu_is_tested_against_the_first_by_seed():
     (p_value,), signature = found.p_values([pre], POST)
     assert p_value < 0.05 and "tok:13a" in signature
     assert found.p_values([post], POST) == Results(STUDY, [pre]).p_values([pre], POST) == ([], "")
-
-
-def test_a_result_of_other_hparams_is_none_of_this_study(tmp_path):
-    """As when a set's definition has changed: the flags are the same, and the run is finished."""
-    study = study_of(output_dir=tmp_path)
-    run = study.run_of(CELL)
-    run.path.mkdir(parents=True)
-    run.append_metrics({"kind": "train", "step": 9, "loss": 4.0, "tokens_per_second": 7.0})
-    run.append_metrics({"kind": "eval", "step": 9, "loss": 3.5})
-    found = dataclasses.asdict(result_of(CELL, gradients={0: {"embedding": 2.0}}))
-    for name in ("variant", "seed", "stopped_at", "train", "dev", "tokens_per_second", "bleu"):
-        del found[name]
-    done = Done(key="", command="", seconds=1.0, files={})
-    stages = {"training": done, "measurement": dataclasses.replace(done, found=found)}
-    begun_with = tuple(f"--{name}={v}" for name, v in study.begun_with(CELL).items())
-    record = Record(version="0", begun_with=begun_with, inputs={}, stages=stages)
-    values = dataclasses.asdict(record)
-    file = run.path / results.RECORD_FILE
-    file.write_text(json.dumps(values))
-    (result,) = results.load(study).cells
-    assert (result.train, result.dev, result.tokens_per_second) == ([(9, 4.0)], [(9, 3.5)], 7.0)
-    assert result.gradients == {0: {"embedding": 2.0}} and result.variant == CELL.variant
-    values["begun_with"] = [v.replace("relu_dropout=0.0", "relu_dropout=0.25") for v in begun_with]
-    file.write_text(json.dumps(values))
-    with pytest.raises(UserError, match="relu_dropout"):
-        results.load(study)
