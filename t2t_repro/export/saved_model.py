@@ -43,7 +43,7 @@ def check(request: ExportRequest) -> None:
 
 
 def write(job: ExportJob) -> None:
-    """Writes the graph, decode_hparams.json and README.md, with a sentence of the run's own.
+    """Writes the graph, decode_hparams.json, README.md and a warm-up, of a sentence of the run's.
 
     Raises:
         UserError: if an encoder is neither of subwords nor SentencePiece, or float16 cannot hold a
@@ -59,6 +59,7 @@ def write(job: ExportJob) -> None:
     example = (golden.source, golden.translation) if golden else EXAMPLE
     text = readme(served, run.encoders["inputs"], settings, request, example)
     (job.folder / "README.md").write_text(text, encoding="utf-8")
+    write_warm_up(job.folder, example[0])
 
 
 def convert(
@@ -92,6 +93,28 @@ def convert(
     fixed = {name: getattr(settings, name) for name in SETTINGS}
     (folder / "decode_hparams.json").write_text(json.dumps(fixed, indent=1) + "\n")
     return served
+
+
+def write_warm_up(folder: pathlib.Path, text: str) -> None:
+    """Writes requests that TensorFlow Serving answers before it opens.
+
+    They are its PredictionLogs (tensorflow_serving/apis), encoded here: all fields are messages and
+    strings.
+    """
+
+    def field(number: int, value: bytes) -> bytes:
+        size, head = len(value), bytes([number << 3 | 2])
+        while size > 127:
+            head, size = head + bytes([size & 127 | 128]), size >> 7
+        return head + bytes([size]) + value
+
+    inputs = field(1, b"inputs") + field(2, tf.make_tensor_proto([text]).SerializeToString())
+    path = folder / "assets.extra" / "tf_serving_warmup_requests"
+    path.parent.mkdir()
+    with tf.io.TFRecordWriter(os.fspath(path)) as file:
+        for signature in (b"text", b"best"):
+            model = field(1, b"translate") + field(3, signature)
+            file.write(field(6, field(1, field(1, model) + field(2, inputs))))
 
 
 def translate(

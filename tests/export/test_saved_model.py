@@ -144,3 +144,16 @@ def test_many_texts_are_translated_in_batches(small):
     assert [text for text, _ in found] == [row[0][0] for row in rows]
     scores = [row[0][1] for row in rows]
     np.testing.assert_allclose([score for _, score in found], scores, rtol=2e-4, atol=2e-4)
+
+
+def test_requests_that_warm_tensorflow_serving_up(tmp_path):
+    """The bytes are those of tensorflow-serving-api 2.21's own PredictionLog."""
+    saved_model.write_warm_up(tmp_path, "\u00e9" * 70)
+    tensor = b"\x08\x07\x12\x04\x12\x02\x08\x01B\x8c\x01" + "\u00e9".encode() * 70
+    inputs = b"\n\x06inputs\x12\x97\x01" + tensor
+    expected = [
+        b"2\xbb\x01\n\xb8\x01\n\x11\n\ttranslate\x1a\x04%b\x12\xa2\x01%b" % (name, inputs)
+        for name in (b"text", b"best")
+    ]
+    path = str(tmp_path / "assets.extra" / "tf_serving_warmup_requests")
+    assert list(tf.data.TFRecordDataset(path).as_numpy_iterator()) == expected
