@@ -13,7 +13,7 @@ import subprocess
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from t2t_repro import __version__, schema
+from t2t_repro import __version__, registry, schema
 from t2t_repro.data import tfrecord
 from t2t_repro.data.job import summary_path
 from t2t_repro.decoding import tune
@@ -243,10 +243,13 @@ def _by_model(run: TrainedRun, checkpoint: pathlib.Path, settings: DecodeHParams
 
 
 def _sources(run: TrainedRun) -> list[str]:
-    """Returns sentences of a run's dev split, spread over it; [] where there is no such text."""
+    """Returns sentences of a run's dev split, spread over it; [] where there is no such text, or
+    the model, the user's own, does not decode."""
     from t2t_repro.data.pipeline import read_split
     from t2t_repro.decoding.translate import one_line
 
+    if not hasattr(registry.get_model(run.config.hparams.model), "decode_step"):
+        return []
     try:
         check_text(run.problem, "")
         examples = list(read_split(run.problem, Split.EVAL, run.data_dir))

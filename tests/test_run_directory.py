@@ -42,7 +42,13 @@ def test_what_it_was_begun_with_stays(tmp_path):
     other = dataclasses.replace(CONFIG, hparams=HParams(num_heads=8), random_seed=4)
     with pytest.raises(UserError, match="num_heads.*random_seed"):
         run.begin(other, ["x"], [str(vocabulary)])
+    renamed = tmp_path / "vocab.x.32768.subwords"  # as tensor2tensor has it
+    renamed.write_text("'a_'\n")
+    run.check_vocabularies([renamed])
+    renamed.write_text("another")
     vocabulary.write_text("another")
+    with pytest.raises(UserError, match=renamed.name):
+        run.check_vocabularies([renamed])
     with pytest.raises(UserError, match=vocabulary.name):
         run.begin(CONFIG, ["x"], [str(vocabulary)])
     assert (run.path / vocabulary.name).read_text() == "'a_'\n" and run.config == config

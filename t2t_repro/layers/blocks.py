@@ -91,7 +91,7 @@ class EncoderLayer(Block):
         dropout: rate of "d".
         attention_dropout: rate on the weights.
         relu_dropout: rate inside the feed-forward sublayer.
-        norm_type: what "n" does: "layer", "group", "batch", "noam", "l2" or "none".
+        norm_type: what "n" does: a name of NORMS (layers/norms.py).
         norm_epsilon: what "n" adds to the variance.
         kernel_initializer: of each kernel.
         activation: inside the feed-forward sublayer; of Keras, by name or as a function.

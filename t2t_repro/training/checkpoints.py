@@ -52,7 +52,8 @@ from t2t_repro.training.state import (
 if TYPE_CHECKING:  # t2t-avg-all needs no Keras
     import keras
 
-PERMANENT = "permanent"  # in a state's `extra`: this checkpoint stays whatever is newer
+# In a state's `extra`: this checkpoint stays whatever is newer, or goes when the next is whole.
+PERMANENT, PASSING = "permanent", "passing"
 _NAME = re.compile(r"ckpt-(\d+)")
 _SEED = "seed/"  # how the names of seeds of dropout begin
 _SHOWN = 20  # differences that an error lists
@@ -221,20 +222,24 @@ def delete(path: pathlib.Path) -> None:
 
 
 def prune(folder: pathlib.Path, keep_max: int, step: int) -> None:
-    """Deletes the oldest checkpoints beyond `keep_max` (0: none) of those up to `step`.
+    """Deletes the oldest checkpoints beyond `keep_max` (0: none) of those up to `step`, and of
+    those before it the passing ones.
 
     Later ones are damaged and do not count. Permanent ones do not count either, and stay.
     """
-
-    def is_permanent(path: pathlib.Path) -> bool:
-        with contextlib.suppress(CorruptCheckpoint):
-            return bool(read_state(path).extra.get(PERMANENT))
-        return False
-
     _remove_leftovers(folder)
-    listed = list_checkpoints(folder) if keep_max else []
-    for old in [p for p in listed if step_of(p) <= step and not is_permanent(p)][:-keep_max]:
-        delete(old)
+    old = []
+    for path in (path for path in list_checkpoints(folder) if step_of(path) <= step):
+        with contextlib.suppress(CorruptCheckpoint):
+            extra = read_state(path).extra
+            if extra.get(PERMANENT):
+                continue
+            if extra.get(PASSING) and step_of(path) < step:
+                delete(path)
+                continue
+        old.append(path)
+    for path in old[:-keep_max] if keep_max else []:
+        delete(path)
 
 
 def read_arrays(path: pathlib.Path) -> dict[str, np.ndarray]:

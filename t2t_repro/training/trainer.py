@@ -423,7 +423,7 @@ class Trainer:
         self._saver.check()
         if not due and not signum:
             return False
-        self._save(evaluate=bool(due))
+        self._save(due=bool(due))
         if signum:
             self._save_and_stop(signum)
         reason = self._reason_to_stop() if self._finish_evaluation() else ""
@@ -517,16 +517,17 @@ class Trainer:
             return time.monotonic() - self._saved_at >= self.plan.save_checkpoints_secs
         return self._step % self.plan.local_eval_frequency == 0
 
-    def _save(self, *, evaluate: bool) -> None:
-        """Begins to write a checkpoint; `evaluate`: with an evaluation."""
+    def _save(self, *, due: bool) -> None:
+        """Begins to write a checkpoint; one that is not due, of a signal, goes with the next."""
         now = time.monotonic()
         each = 3600 * self.plan.keep_checkpoint_every_n_hours
         before, seconds = self._state.extra.get(_SECONDS, 0.0), round(now - self._began, 3)
         extra = {
             **({_NOT_FINITE: self._left_out} if self._left_out else {}),
+            **({} if due else {checkpoints.PASSING: True}),
             _SECONDS: seconds,
             _PADDING: [self._cells, self._tokens],
-            _EVALUATE: evaluate and self.evaluate is not None,
+            _EVALUATE: due and self.evaluate is not None,
             checkpoints.PERMANENT: seconds // each > before // each,
         }
         self._state = checkpoints.State(step=self._step, batches=self._batches, extra=extra)
@@ -569,7 +570,7 @@ class Trainer:
     def _save_and_stop(self, signum: int) -> None:
         """Saves the last step if it is not saved, and raises Interrupted."""
         if self._step > self._state.step:
-            self._save(evaluate=False)
+            self._save(due=False)
         self._saver.wait()
         self.devices.all_reduce([0])  # no worker leaves before the chief has saved
         raise Interrupted(signum, self._where() if self._step else "")

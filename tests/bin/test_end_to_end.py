@@ -113,13 +113,15 @@ class BagOfWords(SequenceModel):
 """
 
 
-def test_a_model_that_cannot_decode_is_trained(numbers, tmp_path):
+def test_a_model_that_cannot_decode_is_trained(letters, tmp_path):
     (tmp_path / "of_words").mkdir()
     (tmp_path / "of_words" / "__init__.py").write_text(OF_WORDS)
     flags = [
         *(f"--t2t_usr_dir={tmp_path / 'of_words'}", "--model=bag_of_words", "--train_steps=2"),
-        *(f"--problem={numbers.config.problem}", "--hparams_set=transformer_test"),
-        *(f"--data_dir={numbers.config.data_dir}", f"--output_dir={tmp_path / 'run'}"),
+        *(f"--problem={letters.config.problem}", "--hparams_set=transformer_test"),
+        *(f"--data_dir={letters.config.data_dir}", f"--output_dir={tmp_path / 'run'}"),
     ]
     call(trainer, *flags, "--hparams=batch_size=256", "--eval_steps=1")
     assert checkpoints.list_checkpoints(tmp_path / "run")[-1].name == "ckpt-2"
+    record = json.loads((tmp_path / "run" / "provenance.json").read_text())
+    assert record["step"] == 2 and record["golden"] == []

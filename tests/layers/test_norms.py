@@ -5,7 +5,7 @@ import pytest
 from keras import ops
 
 from t2t_repro.layers.norms import LayerNorm
-from t2t_repro.layers.prepostprocess import NORMS, PrePostProcess
+from t2t_repro.layers.prepostprocess import PrePostProcess
 
 
 @pytest.fixture(scope="module")
@@ -15,8 +15,8 @@ def golden(golden_path):
 
 
 @pytest.mark.parametrize("epsilon", [1e-6, 0.5])
-@pytest.mark.parametrize("name", [name for name in NORMS if name != "none"])
-def test_every_norm(golden, name, epsilon):
+@pytest.mark.parametrize("name", ["layer", "group", "batch", "noam", "l2"])
+def test_every_norm_of_tensor2tensor(golden, name, epsilon):
     process = PrePostProcess("n", name, epsilon)
     process.build(golden["x"].shape)
     if process.norms[0].weights:

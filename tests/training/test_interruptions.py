@@ -50,6 +50,7 @@ def test_a_signal_saves_the_running_step_and_the_run_goes_on_as_if_there_was_non
     resumed = make_model(seed=7)
     train(resumed, make_batches(), run, train_steps=8)
     assert_same(straight, resumed)
+    assert not path.exists()  # it was for going on
 
 
 @pytest.mark.parametrize("at, saved", [(1, None), (3, 2)])
