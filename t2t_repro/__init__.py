@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = ["Transformer", "callbacks", "data", "decode", "get_hparams", "get_problem", "load"]
 
-_MODULES = ("callbacks", "data")
-_HEAVY = {
+_LAZY = {
     "Transformer": "models.transformer",
+    "callbacks": "callbacks",
+    "data": "data",
     "decode": "decoding.engine",
     "load": "runs",
 }
@@ -44,11 +45,10 @@ imports.register_classes(_SAVED)
 
 
 def __getattr__(name):
-    if name in _HEAVY:
-        return getattr(importlib.import_module(f"t2t_repro.{_HEAVY[name]}"), name)
-    if name in _MODULES:
-        return importlib.import_module(f"t2t_repro.{name}")
-    raise AttributeError(f"module 't2t_repro' has no attribute {name!r}")
+    if name not in _LAZY:
+        raise AttributeError(f"module 't2t_repro' has no attribute {name!r}")
+    module = importlib.import_module(f"t2t_repro.{_LAZY[name]}")
+    return getattr(module, name, module)
 
 
 def __dir__():

@@ -10,9 +10,7 @@ import functools
 import importlib.util
 import logging
 import os
-import re
 import sys
-import tempfile
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.machinery import ModuleSpec
@@ -20,13 +18,6 @@ from types import ModuleType
 from typing import Any
 
 VARIABLE = "TF_CPP_MIN_LOG_LEVEL"
-_NOISE = re.compile(
-    rb"WARNING: All log messages before absl::InitializeLog"
-    rb"|[IW]\d{4} [\d:.]+ +\d+ "  # absl's lines of information and warning
-    rb"|To enable the following instructions: "
-    rb"|E\d{4} .*Unable to register cu(FFT|DNN|BLAS) factory"  # it is registered already
-    rb"|E\d{4} .*failed call to cuInit"  # devices.warn says so where there is a GPU
-)
 
 
 class _Finder:
@@ -70,21 +61,20 @@ def _is_of_use(record: logging.LogRecord) -> bool:
 
 @contextlib.contextmanager
 def _quietly(tensorflow: Any) -> Iterator[None]:
-    """Passes on to stderr what TensorFlow says while it is loaded, and is no noise."""
+    """Drops what TensorFlow's libraries print while they are loaded; an import's error is Python's.
+
+    What they say of a GPU, `devices.choose` says.
+    """
     sys.stderr.flush()
     stderr = os.dup(2)
-    with tempfile.TemporaryFile() as said:
-        os.dup2(said.fileno(), 2)
-        try:
-            yield
-            tensorflow.config.list_physical_devices("GPU")  # once, which is when CUDA speaks
-        finally:
-            os.dup2(stderr, 2)
-            os.close(stderr)
-            said.seek(0)
-            for line in said:
-                if not _NOISE.match(line):
-                    os.write(2, line)
+    with open(os.devnull, "wb") as nothing:
+        os.dup2(nothing.fileno(), 2)
+    try:
+        yield
+        tensorflow.config.list_physical_devices("GPU")  # once, which is when CUDA speaks
+    finally:
+        os.dup2(stderr, 2)
+        os.close(stderr)
 
 
 def register_classes(names: Mapping[str, Sequence[str]]) -> None:

@@ -19,6 +19,7 @@ from t2t_repro.data.needs import DataNeeds, size_text
 from t2t_repro.errors import UserError
 from t2t_repro.models import parameters
 from t2t_repro.problem import Text2TextProblem
+from t2t_repro.progress import duration
 from t2t_repro.text import vocabulary_size
 from t2t_repro.training import batch_size, devices, trainable
 from t2t_repro.training.devices import Devices
@@ -110,9 +111,9 @@ class TrainingPlan:
             f"{batch['target_tokens']:,} target tokens; the paper's are {_PAPERS_TOKENS:,} of each",
             "devices": machine.devices,
             "memory": f"about {size_text(self.memory)}{room}",
-            "time": f"{self.steps:,} steps of {self.step_seconds:,.3g} s: {span(self.hours)}, by "
-            f"{self.flop / 1e12:,.3g} TFLOP a step and {machine.rate / 1e9:,.0f} GFLOP/s of "
-            f"a device's matrix products, measured now",
+            "time": f"{self.steps:,} steps of {self.step_seconds:,.3g} s: "
+            f"{duration(3600 * self.hours)}, by {self.flop / 1e12:,.3g} TFLOP a step and "
+            f"{machine.rate / 1e9:,.0f} GFLOP/s of a device's matrix products, measured now",
             "checkpoints": f"{self.checkpoints} x {size_text(self.checkpoint)} in {self.run}; "
             f"{size_text(self.disk_free)} are free",
         }
@@ -242,18 +243,8 @@ def lacks(plan: TrainingPlan) -> dict[str, str]:
             needed = f"about {size_text(size)} of disk are needed in {' and '.join(folders)}"
             found["disk"] = f"{needed}, and {size_text(free)} are free (--keep_checkpoint_max=1)"
     if plan.hours > MOST_HOURS:
-        found["time"] = f"it would take {span(plan.hours)}"
+        found["time"] = f"it would take {duration(3600 * plan.hours)}"
     return found
-
-
-def span(hours: float) -> str:
-    """Returns a time for people: "3 minutes", "5.2 hours", "63 days" or "2.1 years"."""
-    if hours < 1:
-        minutes = max(1, round(60 * hours))
-        return f"{minutes} minute{'s' * (minutes > 1)}"
-    if hours < 48:
-        return f"{hours:.1f} hours"
-    return f"{hours / 24:,.1f} days" if hours < 24 * 365 else f"{hours / 24 / 365:,.1f} years"
 
 
 def _step_seconds(hparams: HParams, flop: float, machine: Machine) -> float:

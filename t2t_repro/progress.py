@@ -92,8 +92,10 @@ def track(
 
 
 def duration(seconds: float) -> str:
-    """Returns "2h 05m", "3m 07s" or "12s"."""
+    """Returns "57.4 days", "2h 05m", "3m 07s" or "12s"."""
     seconds = round(seconds)
+    if seconds >= 48 * 3600:
+        return f"{seconds / 86400:,.1f} days"
     if seconds >= 3600:
         return f"{seconds // 3600}h {seconds % 3600 // 60:02d}m"
     return f"{seconds // 60}m {seconds % 60:02d}s" if seconds >= 60 else f"{seconds}s"

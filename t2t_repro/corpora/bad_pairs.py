@@ -4,7 +4,6 @@ It lies beside the data that is made without them, and decides what that is: who
 corpus for it, here or on another machine, leaves out what the file names.
 """
 
-import hashlib
 import os
 import pathlib
 from collections.abc import Iterable
@@ -25,11 +24,6 @@ class BadPair(NamedTuple):
     reasons: list[str]
     source: str
     target: str
-
-
-def names_none(digest: str | None) -> bool:
-    """Returns whether the SHA-256 is that of a list without a pair, or of no list."""
-    return digest in (None, hashlib.sha256(_HEADER).hexdigest())
 
 
 def path_of(data_dir: str | os.PathLike, name: str) -> pathlib.Path:

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from t2t_repro import imports, process, registry, schema
-from t2t_repro.corpora import bad_pairs, raw_record
+from t2t_repro.corpora import raw_record
 from t2t_repro.data import corpus_check, packing, tfrecord
 from t2t_repro.data.job import Files, Job, Track, is_encoded_by_sample, summary_path
 from t2t_repro.data.packing import SIDES
@@ -34,9 +34,7 @@ from t2t_repro.text.vocabulary_size import VocabularySize
 
 SAMPLES, TEXTS = 1000, 4000  # in a block
 UNSHUFFLED = ".unshuffled" + INCOMPLETE  # behind a file's name, until all samples are in the files
-# Of a split's entry in the summary: {name: SHA-256 of the text}, and that of the list of pairs that
-# were left out; None: none was.
-_TEXT, _CHOICE = "raw_text", "choice of pairs"
+_TEXT = "raw_text"  # of a split's entry in the summary: {name: SHA-256 of the text}
 _AHEAD = 2  # blocks given to each process before the first result is needed
 LoadProblem = Callable[[], Problem]
 Report = Callable[[str], None]
@@ -83,7 +81,7 @@ def generate_data(
     if todo:
         corpus_check.check_corpus(job, track, report)
     for files in kept:
-        _check_same(job, files, summary, bool(todo))
+        _check_same(job, files, summary)
     anew = _check_vocabulary(job, bool(kept), report)
     if todo:
         old = [*others, *(path for files in todo for path in files.paths)]
@@ -413,8 +411,7 @@ def _made_of(job: Job, files: Files) -> dict[str, Any]:
     Names are without .gz; digests are of the unpacked text.
     """
     paths = job.problem.raw_text_files(job.tmp_dir, files.source)
-    bad = bad_pairs.path_of(job.data_dir, job.problem.dataset_filename())
-    said: dict[str, Any] = {_CHOICE: _sha256(bad) if bad.exists() else None}
+    said: dict[str, Any] = {}
     if digests := {os.path.basename(path).removesuffix(".gz"): _sha256(path) for path in paths}:
         said[_TEXT] = digests
     times = raw_record.repeated(paths)
@@ -429,14 +426,13 @@ def _sha256(path: str | os.PathLike) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()  # type: ignore[arg-type]
 
 
-def _check_same(job: Job, files: Files, summary: Mapping[str, Any], chosen: bool) -> None:
-    """Refuses to keep files of other text; or, if pairs are `chosen` now, of another choice.
+def _check_same(job: Job, files: Files, summary: Mapping[str, Any]) -> None:
+    """Refuses to keep files of other text.
 
     Files of tensor2tensor and of earlier versions have no such record.
     """
-    before, now = summary["splits"].get(files.name, {}), _made_of(job, files)
-    digests = before.get(_TEXT, {})
-    for name, digest in now.get(_TEXT, {}).items():
+    digests = summary["splits"].get(files.name, {}).get(_TEXT, {})
+    for name, digest in _made_of(job, files).get(_TEXT, {}).items():
         if digests.get(name, digest) != digest:
             raise UserError(
                 f"Expected the {name} from which the files in {job.data_dir!r} were made. "
@@ -444,13 +440,6 @@ def _check_same(job: Job, files: Files, summary: Mapping[str, Any], chosen: bool
                 "--overwrite, or name other folders. To train an existing run on new text: "
                 "--vocab_from=RUN, and then --warm_start_from=RUN."
             )
-    choices = {before.get(_CHOICE, now[_CHOICE]), now[_CHOICE]}
-    if chosen and len(choices) > 1 and not all(map(bad_pairs.names_none, choices)):
-        raise UserError(
-            f"Expected the same choice of pairs for all files in {job.data_dir!r}. Received: "
-            f"another than for the {files.name} files. Give --drop_bad_pairs or "
-            "--keep_bad_pairs as before, or --overwrite to make all files again."
-        )
 
 
 def _origin(job: Job, summary: Mapping[str, Any]) -> dict[str, Any]:

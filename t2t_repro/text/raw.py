@@ -180,9 +180,8 @@ def count_parallel_lines(inputs_path: str | os.PathLike, targets_path: str | os.
     return _count_unchanged(os.fspath(inputs_path), os.fspath(targets_path), seen)
 
 
-@functools.lru_cache(maxsize=16)
+@functools.lru_cache(maxsize=16)  # by what was `seen` of the files, too
 def _count_unchanged(inputs_path: str, targets_path: str, seen: tuple) -> int:
-    del seen  # part of the cache's key
     return sum(1 for _ in parallel_lines(inputs_path, targets_path))
 
 

@@ -59,9 +59,8 @@ def read(
     return _unchanged(kind, os.fspath(path), oov, (status.st_size, status.st_mtime_ns))
 
 
-@functools.lru_cache(maxsize=16)
+@functools.lru_cache(maxsize=16)  # by what was `seen` of the file, too
 def _unchanged(kind: str, path: str, oov: str | None, seen: tuple) -> TextEncoder:
-    del seen  # part of the cache's key
     if kind == VocabType.TOKEN:
         return TokenTextEncoder(path, replace_oov=oov)
     return (

@@ -106,9 +106,7 @@ def build(
         max_subtoken_length: as `SubwordTextEncoder.build_to_target_size`'s; the next too.
         reserved_tokens: tokens to be given the first ids.
     """
-    once = counts
-    if repeated != 1:
-        once = {token: max(1, round(count / repeated)) for token, count in counts.items()}
+    once = {token: max(1, round(count / repeated)) for token, count in counts.items()}
     words = [count for token, count in once.items() if token[0].isalnum()]
     sizes = (len(token.encode("utf-8", "surrogatepass")) * n for token, n in once.items())
     fits = supported(sum(sizes), len(words))

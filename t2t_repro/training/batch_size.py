@@ -17,7 +17,7 @@ import resource
 import statistics
 import sys
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import psutil
@@ -136,7 +136,7 @@ def choose(request: TrainRequest, replicas: int) -> TrainRequest:
     tried: dict[float, int] = {}  # how far from what is wanted: batch_size
     for _ in range(_ROUNDS):
         other = _with(request, batch_size=size)
-        real = replicas * statistics.mean(mean_batch(other, data_of(other)).real)
+        real = replicas * statistics.mean(mean_batch(other, data_of(other))[1])
         gathered = gathered or max(1, math.ceil((1 - _NEAR) * wanted / max(real, 1)))
         tried[abs(gathered * real / wanted - 1)] = size
         if min(tried) < _NEAR:
@@ -168,20 +168,15 @@ def data_of(request: TrainRequest) -> DataNeeds:
     return needs.requirements(problem, data_dir, job.tmp_dir if job else None)
 
 
-class MeanBatch(NamedTuple):
-    """The mean batch of one device.
+def mean_batch(
+    request: TrainRequest, data: DataNeeds
+) -> tuple[tuple[float, float, float], tuple[float, float]]:
+    """Returns the mean batch of one device; without data, one of WMT's.
 
-    Attributes:
-        shape: how many sentences, and both lengths, padding included.
-        real: source and target tokens, without padding.
+    Returns:
+        How many sentences it has and both lengths, padding included; and its source and target
+        tokens, without padding.
     """
-
-    shape: tuple[float, float, float]
-    real: tuple[float, float]
-
-
-def mean_batch(request: TrainRequest, data: DataNeeds) -> MeanBatch:
-    """Returns the mean batch of a run; without data, one of WMT's."""
     hparams, problem = request.config.hparams, request.problem
     if data.are_there:
         from t2t_repro.data.pipeline import describe
@@ -189,16 +184,13 @@ def mean_batch(request: TrainRequest, data: DataNeeds) -> MeanBatch:
         where = hparams, request.config.data_dir
         found = describe(problem, Split.TRAIN, *where, training=True)
         if found.kept and found.batches:
-            tokens, room = (
-                (found.inputs_tokens, found.targets_tokens),
-                found.kept * (1 - found.padding),
-            )
-            source, target = (each / room for each in tokens)
-            real = tokens[0] / found.batches, tokens[1] / found.batches
-            return MeanBatch((found.kept / found.batches, source, target), real)
+            source, target = found.inputs_tokens, found.targets_tokens
+            room = found.kept * (1 - found.padding)
+            shape = found.kept / found.batches, source / room, target / room
+            return shape, (source / found.batches, target / found.batches)
     scheme = hparams_to_batching_scheme(hparams, length_multiplier=problem.batch_size_multiplier)
     length = problem.packed_length or min(_LENGTH, hparams.max_length or _LENGTH)
     sentences: float = max(1.0, _FULL * hparams.batch_size) / length
     if hparams.use_fixed_batch_size:
         sentences = scheme["batch_sizes"][sum(length >= each for each in scheme["boundaries"])]
-    return MeanBatch((sentences, length, length), (_REAL * sentences * length,) * 2)
+    return (sentences, length, length), (_REAL * sentences * length,) * 2

@@ -104,15 +104,12 @@ class KeepBest:
 
     def _cost(self, entry: Ranked, new: Ranked) -> tuple[float, int]:
         """Returns the key of an entry: less is better, and of equals the older one."""
+        of = [(each.split, sample_of(self.metric, each.sample)) for each in (entry, new)]
         known = entry.split and new.split and self.metric in entry.values
-        if known and self._of(entry) != self._of(new):
+        if known and of[0] != of[1]:
             return math.inf, 0  # such keep their order, in which the first was the best
         value = float(entry.values.get(self.metric, "nan"))  # an evaluation of old may lack it
         return _cost(value, self.metric in LESS_IS_BETTER), entry.step
-
-    def _of(self, entry: Ranked) -> tuple[str, str]:
-        """Returns the split of an entry's metric, and which part of it."""
-        return entry.split, sample_of(self.metric, entry.sample)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

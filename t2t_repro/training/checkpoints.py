@@ -228,17 +228,16 @@ def prune(folder: pathlib.Path, keep_max: int, step: int) -> None:
     Later ones are damaged and do not count. Permanent ones do not count either, and stay.
     """
     _remove_leftovers(folder)
-    old = []
-    for path in (path for path in list_checkpoints(folder) if step_of(path) <= step):
+    kept = []
+    for path in list_checkpoints(folder):
+        extra: dict[str, Any] = {}
         with contextlib.suppress(CorruptCheckpoint):
             extra = read_state(path).extra
-            if extra.get(PERMANENT):
-                continue
-            if extra.get(PASSING) and step_of(path) < step:
-                delete(path)
-                continue
-        old.append(path)
-    for path in old[:-keep_max] if keep_max else []:
+        if extra.get(PASSING) and step_of(path) < step:
+            delete(path)
+        elif not extra.get(PERMANENT) and step_of(path) <= step:
+            kept.append(path)
+    for path in kept[:-keep_max] if keep_max else []:
         delete(path)
 
 
@@ -606,26 +605,19 @@ class Saver:
         self._thread = ThreadPoolExecutor(1)
         self._writing: Future[None] | None = None
 
-    def save(
-        self,
-        model: "keras.Model",
-        state: State,
-        more: dict[str, dict[str, np.ndarray]] | None = None,
-    ) -> None:
+    def save(self, model: "keras.Model", state: State) -> None:
         """Copies the model and begins to write it; waits for the one before.
 
         Args:
             model: as `snapshot` takes it.
             state: where the run stands.
-            more: other files of the checkpoint: {file: {name: array}}.
 
         Raises:
             OSError: if that one could not be written.
         """
         self.wait()
         if self._folder is not None:
-            arrays = snapshot(model) | (more or {})
-            self._writing = self._thread.submit(self._write, self._folder, arrays, state)
+            self._writing = self._thread.submit(self._write, self._folder, snapshot(model), state)
 
     def wait(self) -> None:
         """Waits until the checkpoint is whole on the disk.

@@ -63,9 +63,6 @@ class Cluster:
         """Whether this worker writes the run directory and evaluates."""
         return self.index == 0
 
-    def __str__(self) -> str:
-        return f"worker {self.index} of {self.size}"
-
 
 def cluster_of(environment: Mapping[str, str]) -> Cluster:
     """Returns the cluster of TF_CONFIG; one worker alone where it is not set."""
@@ -251,7 +248,8 @@ def _under_tensorflow(worker_gpu: int | None, cluster: Cluster) -> Devices:
     if cluster.size > 1:
         if gpus:
             tf.config.set_visible_devices(gpus[:count], "GPU")
-        print(f"This is {cluster}; waiting for {', '.join(cluster.addresses)}.", flush=True)
+        of = f"worker {cluster.index} of {cluster.size}"
+        print(f"This is {of}; waiting for {', '.join(cluster.addresses)}.", flush=True)
         strategy = tf.distribute.MultiWorkerMirroredStrategy()
         process.reinstall_handlers()
         return Devices(strategy, cluster, count, kind)

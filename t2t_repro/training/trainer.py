@@ -129,9 +129,8 @@ def train(request: TrainRequest, where: Devices = ONE, plan: str = "") -> dict[s
         log.say(f"{taken} See {WARM_START}.")
     if config.hparams.freeze:
         trained = sum(math.prod(variable.shape) for variable in model.trainable_weights)
-        frozen = sum(math.prod(variable.shape) for variable in model.weights) - trained
-        parts = " and ".join(model.hparams.frozen)
-        log.say(f"{trained:,} parameters are trained, {frozen:,} are frozen: {parts}.")
+        frozen = f"{model.count_params() - trained:,} are frozen: {config.hparams.freeze}"
+        log.say(f"{trained:,} parameters are trained, {frozen}.")
     with run.locked() if is_chief else contextlib.nullcontext():
         _begin(request, where, plan, log)
         if taken:

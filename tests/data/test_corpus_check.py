@@ -112,21 +112,9 @@ def test_training_pairs_of_a_test_split_that_is_text_alone_are_found(tmp_path):
     assert len(rows) == 4 and len(sources(tmp_path)) == 176
 
 
-def test_files_that_are_kept_and_others_are_of_one_choice(tmp_path):
-    listed, dev = tmp_path / "datagen.pairs.bad_pairs.tsv", tmp_path / "pairs-dev-00000-of-00001"
-    for first, others in (
-        (KEEP, [(DROP, Pairs())]),
-        (DROP, [(KEEP, Pairs()), ("", Pairs()), (DROP, Clean())]),
-    ):
-        run(tmp_path, first, overwrite=True)
-        whole = records(tmp_path)
-        dev.unlink()
-        for check, problem in others:
-            with pytest.raises(UserError, match="--overwrite"):
-                run(tmp_path, check, problem)
-            assert not dev.exists()
-        run(tmp_path, first)
-        assert records(tmp_path) == whole
+def test_a_choice_stays_until_another_is_made(tmp_path):
+    listed = tmp_path / "datagen.pairs.bad_pairs.tsv"
+    run(tmp_path, DROP, overwrite=True)
     chosen = listed.read_bytes()
     with pytest.raises(UserError):
         run(tmp_path, STOP, overwrite=True)

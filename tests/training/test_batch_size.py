@@ -10,7 +10,6 @@ from t2t_repro.data.needs import DataNeeds
 from t2t_repro.errors import UserError
 from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.training import batch_size, trainable
-from t2t_repro.training.batch_size import MeanBatch
 from t2t_repro.training.request import Plan, TrainRequest
 
 MB = 2**20
@@ -71,7 +70,7 @@ def batches(monkeypatch):
 
     def mean_batch(request, data):
         size = request.config.hparams.batch_size
-        return MeanBatch((1, 1, 1), (0.75 * size, 2 / 3 * size))
+        return (1, 1, 1), (0.75 * size, 2 / 3 * size)
 
     monkeypatch.setattr(batch_size, "mean_batch", mean_batch)
     there = DataNeeds("data", "raw", files=1)
@@ -95,7 +94,7 @@ def test_of_sizes_that_are_rounded_down_the_nearest_is_taken(tmp_path, batches, 
 
     def mean_batch(request, data):
         asked.append(request.config.hparams.batch_size)
-        return MeanBatch((1, 1, 1), 2 * (asked[-1] // 160 * 160 or 1,))
+        return (1, 1, 1), 2 * (asked[-1] // 160 * 160 or 1,)
 
     monkeypatch.setattr(batch_size, "mean_batch", mean_batch)
     chosen = batch_size.choose(request_of(tmp_path, effective_batch_size=500), 1)
