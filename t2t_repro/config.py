@@ -9,7 +9,7 @@ import dataclasses
 import itertools
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, ClassVar
 
 from t2t_repro import fields, schema, t2t_compat
@@ -356,17 +356,24 @@ class HParams:
         """Whether a longer training would have had other steps from some step on."""
         return "train_steps" in self.read_by_schedule or self.subword_dropout_final_steps > 0
 
-    def override(self, text: str) -> "HParams":
-        """Returns a copy with "name=value,name=value" applied, as T2T's --hparams flag.
+    def override(self, changes: str | Mapping[str, Any] = "", **settings: Any) -> "HParams":
+        """Returns a copy with changes applied.
+
+        Args:
+            changes: "name=value,name=value", as T2T's --hparams flag, or a dict.
+            settings: changes, too: hidden_size=64.
 
         Raises:
             UserError: as `parse_overrides`; or on a name that the resulting configuration never
                 reads.
         """
-        changes = parse_overrides(text)
-        result = dataclasses.replace(self, **changes)
-        for name, reason in result.unread(changes).items():
-            raise UserError(f"hparam {name} has no effect: {reason} Received: {changes[name]}.")
+        values = parse_overrides(changes) | parse_overrides(settings)
+        result = dataclasses.replace(self, **values)
+        for name, reason in result.unread(values).items():
+            raise UserError(
+                f"hparam {name} has no effect: {reason} Received: {values[name]}."
+                f"{t2t_compat.meant(name)}"
+            )
         return result
 
     def unread(self, names: Iterable[str]) -> dict[str, str]:
@@ -399,18 +406,19 @@ class HParams:
 FIELDS = {field.name: field for field in dataclasses.fields(HParams)}
 
 
-def parse_overrides(text: str) -> dict[str, Any]:
-    """Reads "name=value,name=value" as {name: value}, as T2T's --hparams flag.
+def parse_overrides(changes: str | Mapping[str, Any]) -> dict[str, Any]:
+    """Reads {name: value}, or "name=value,name=value", as {name: value}, of the fields' types.
 
     An hparam of T2T's that we lack is accepted at its default there, and left out.
 
     Raises:
         UserError: on another name or value, or a name given twice.
     """
+    given = fields.parse_overrides(changes) if isinstance(changes, str) else changes
     values = {}
-    for name, value in fields.parse_overrides(text).items():
+    for name, value in given.items():
         if name in FIELDS:
-            values[name] = fields.parse_value(FIELDS[name], value)
+            values[name] = fields.parse_value(FIELDS[name], str(value))
         else:
-            t2t_compat.check(name, t2t_compat.parse(name, value), FIELDS)
+            t2t_compat.check(name, t2t_compat.parse(name, str(value)), FIELDS)
     return values

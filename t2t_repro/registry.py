@@ -12,7 +12,7 @@ import multiprocessing
 import pathlib
 import pkgutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from t2t_repro.config import BYTENET, RECURRENT, TRANSFORMER, HParams, snake_case
@@ -97,13 +97,19 @@ def list_models() -> list[str]:
     return sorted(_MODELS)
 
 
-def get_hparams(name: str, overrides: str = "", model: str | None = None) -> HParams:
-    """Returns the hparam set `name` with "k=v,k=v" applied.
+def get_hparams(
+    name: str,
+    overrides: str | Mapping[str, Any] = "",
+    model: str | None = None,
+    **settings: Any,
+) -> HParams:
+    """Returns the hparam set `name` with changes applied.
 
     Args:
         name: of the set.
-        overrides: changes to it.
+        overrides: changes to it: "hidden_size=64,num_heads=4", or a dict.
         model: which model it is to be for; None: the one that it says.
+        settings: changes, too: hidden_size=64, num_heads=4.
 
     Raises:
         UserError: on an unknown set, model or hparam (the nearest names are given), or a bad value.
@@ -111,7 +117,8 @@ def get_hparams(name: str, overrides: str = "", model: str | None = None) -> HPa
     if name not in list_hparams():
         raise unknown("hparams set", name, _HPARAMS)
     hparams = _HPARAMS[name]()
-    hparams = dataclasses.replace(hparams, model=model or hparams.model).override(overrides)
+    hparams = dataclasses.replace(hparams, model=model or hparams.model)
+    hparams = hparams.override(overrides, **settings)
     check_model(hparams.model)
     return hparams
 

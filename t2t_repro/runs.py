@@ -359,16 +359,11 @@ class LoadedRun:
         Raises:
             UserError: on text alone, and on an unknown or bad decode hparam.
         """
-        if isinstance(sentences, str):
-            raise UserError(
-                f"Expected a list of sentences. Received: {sentences[:60]!r}. Give [text]."
-            )
         given = {"beam_size": beam_size, "alpha": alpha}
         text = [f"{name}={value}" for name, value in given.items() if value is not None]
         settings = self.run.decode_settings(",".join([*text, *filter(None, [decode_hparams])]))
         settings = dataclasses.replace(settings, return_token_scores=False)
-        translator = self.run.translator(self._engine, settings, warn=warnings.warn)
-        return [translator.format(beams) for beams in translator.translate_lines(sentences)]
+        return self.run.translator(self._engine, settings, warn=warnings.warn).write(sentences)
 
     @functools.cached_property
     def _engine(self) -> Any:

@@ -50,6 +50,17 @@ RUN = frozenset(
     "data_dir model_dir schedule eval_steps eval_freq_in_steps eval_timeout_mins "
     "std_server_protocol warm_start_from warm_start_from_second problem tpu_config mode".split()
 )
+# An hparam, and what the paper and other libraries call it.
+_ELSEWHERE = {
+    "hidden_size": "d_model embed_dim embedding_dim hidden_dim",
+    "filter_size": "dff d_ff ff_dim ffn_dim intermediate_dim intermediate_size dim_feedforward",
+    "num_hidden_layers": "num_layers n_layers",
+    "num_heads": "n_heads nhead num_attention_heads",
+    "layer_prepostprocess_dropout": "dropout dropout_rate p_drop",
+    "max_length": "max_seq_len max_sequence_length sequence_length",
+    "layer_preprocess_sequence=n,layer_postprocess_sequence=da": "normalize_first norm_first",
+    "inputs_vocab_size and targets_vocab_size of from_hparams": "vocab_size vocabulary_size",
+}
 # What to do instead, and below it the hparams, each with T2T's default, or the values that T2T's
 # own sets have, or none where T2T's Transformer lacks the hparam too.
 _HPARAMS = """
@@ -170,6 +181,12 @@ def parse(name: str, text: str) -> Any:
     return parse_like(default(name), name, text)
 
 
+def meant(name: str) -> str:
+    """Returns " Did you mean hidden_size?" of another library's name of an hparam, or ""."""
+    here = next((ours for ours, theirs in _ELSEWHERE.items() if name in theirs.split()), "")
+    return f" Did you mean {here}?" if here else ""
+
+
 def check(name: str, value: Any, own: Iterable[str]) -> None:
     """Accepts a foreign hparam that holds T2T's default.
 
@@ -185,6 +202,8 @@ def check(name: str, value: Any, own: Iterable[str]) -> None:
     if name in RUN:
         return
     if name not in T2T_ONLY:
+        if hint := meant(name):
+            raise UserError(f"Unknown hparam. Received: {name!r}.{hint}")
         raise unknown("hparam", name, own)
     values, instead = T2T_ONLY[name]
     if value not in values:

@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import numpy as np
 import pytest
 
 from t2t_repro.config import HParams
@@ -24,11 +25,24 @@ def test_override_reads_each_type():
     assert BASE.override("") == BASE
 
 
+def test_override_takes_values_as_well():
+    values = {
+        "pos": None,
+        "train_steps": np.int64(100000),
+        "attention_dropout_broadcast_dims": "0,1",
+    }
+    text = "pos=None,train_steps=100000,num_heads=4"
+    assert BASE.override(values, num_heads=4) == BASE.override(text)
+    with pytest.raises(UserError, match="num_heads"):
+        BASE.override(num_heads=2.5)
+
+
 @pytest.mark.parametrize(
     "text, name",
     [
         *(("hiden_size=3", "hidden_size"), ("num_heads=x", "num_heads"), ("num_heads=7", "num")),
         *(("learning_rate=nan", "learning_rate"), ("norm_type=lr", "norm_type")),
+        *(("d_model=8", "hidden_size"), ("dropout=0.1", "layer_prepostprocess_dropout")),
         *(("dropout=0.1", "lstm_seq2seq"), ("model=byte_net,filter_size=3", "filter_size")),
         ("freeze=encoder,decoder,embeddings", "freeze"),
         ("norm_type=group,layer_preprocess_sequence=n", "norm_type"),

@@ -1,11 +1,21 @@
 """The public door leads to all that it names, and keeps what its documentation writes."""
 
+import keras
 import numpy as np
 import pytest
 
 import t2t_repro
 from t2t_repro.data.batching import batching_scheme
+from t2t_repro.errors import UserError
+from t2t_repro.text import ShiftedEncoder
 from t2t_repro.training import losses
+
+WORDS = ["[UNK]", "ein", "Hund"]  # the first is what would be padding here
+ENCODER = ShiftedEncoder(
+    lambda text: [WORDS.index(word) for word in text.split()],
+    lambda ids: " ".join(WORDS[i] for i in ids),
+    len(WORDS),
+)
 
 
 def test_calls_that_nothing_else_makes():
@@ -21,3 +31,22 @@ def test_the_door_shows_what_it_leads_to():
     assert all(hasattr(t2t_repro, name) for name in t2t_repro.__all__)
     with pytest.raises(AttributeError, match="Transfomer"):
         t2t_repro.Transfomer  # noqa: B018
+
+
+def test_another_librarys_tokenizer_translates(tmp_path):
+    assert ENCODER.encode("[UNK] Hund") == [2, 4] and ENCODER.decode([2, 4, 1, 0]) == "[UNK] Hund"
+    keras.utils.set_random_seed(1)
+    size = ENCODER.vocab_size
+    model = t2t_repro.Transformer.from_hparams(
+        "transformer_test", inputs_vocab_size=size, targets_vocab_size=size, hidden_size=8
+    )
+    assert model.hparams == t2t_repro.get_hparams("transformer_test", hidden_size=8)
+    lines = ["ein Hund", "", "Hund [UNK] Hund"]
+    found = t2t_repro.translate(model, lines, ENCODER, beam_size=2)
+    assert found[1] == "" and len(found) == 3
+    ids, _ = t2t_repro.decode(model, [[*ENCODER.encode(lines[0]), 1]], 2, decode_length=100)
+    assert found[0] == ENCODER.decode(ids[0, 0])
+    with pytest.raises(UserError, match="Hund"):
+        t2t_repro.translate(model, "Hund", ENCODER)
+    t2t_repro.write_attention_page(model, tmp_path / "a.html", lines[0], ENCODER, target="Hund")
+    assert "ein Hund" in (tmp_path / "a.html").read_text(encoding="utf-8")

@@ -35,7 +35,7 @@ from t2t_repro.errors import UserError
 from t2t_repro.files import INCOMPLETE, writing
 from t2t_repro.problem import Problem, Split
 from t2t_repro.text import transfer
-from t2t_repro.text.encoders import EOS_ID, TextEncoder
+from t2t_repro.text.encoders import EOS_ID
 from t2t_repro.text.subword import SubwordTextEncoder
 
 AHEAD = 8  # batches that wait for who takes them
@@ -685,10 +685,10 @@ def check_pairs(inputs: Any, targets: Any) -> None:
 def text_dataset(
     inputs: Sequence[str],
     targets: Sequence[str],
-    encoder: TextEncoder,
+    encoder: Any,
     hparams: HParams | str,
     *,
-    targets_encoder: TextEncoder | None = None,
+    targets_encoder: Any = None,
     training: bool = True,
     seed: int = 0,
 ) -> Any:

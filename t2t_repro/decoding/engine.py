@@ -1,7 +1,7 @@
 """A model as an engine of search.py, or several models as one.
 
-`decode` is tensor2tensor's: one length limit for the batch. The programs take an engine with a
-limit for each sentence, so that a translation does not depend on its neighbours.
+`decode` is tensor2tensor's: one length limit for the batch. `translate` and the programs take an
+engine with a limit for each sentence, so that a translation does not depend on its neighbours.
 
 Where the search meets the model depends on the backend: TensorFlow compiles the whole of it
 (graph_search.py), others each shape of a chunk (chunked_search.py). The engine keeps what is
@@ -14,6 +14,7 @@ import dataclasses
 import functools
 import hashlib
 import threading
+import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -34,7 +35,9 @@ from t2t_repro.decoding.search import (
     Sentences,
     ignore,
 )
+from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.decoding.steering import SteeredModel
+from t2t_repro.decoding.translate import Translator
 from t2t_repro.errors import UserError
 from t2t_repro.models import copies
 
@@ -77,6 +80,33 @@ def decode(
     limits = np.full(len(inputs), inputs.shape[1] + decode_length, "int32")
     search = Search(beam_size, alpha, top_beams, per_sentence=False)
     return engine.decode(Sentences(inputs, limits), search)
+
+
+def translate(
+    model: Any,
+    sentences: Sequence[str],
+    encoder: Any,
+    *,
+    targets_encoder: Any = None,
+    beam_size: int = 4,
+    alpha: float = 0.6,
+) -> list[str]:
+    """Returns a model's translation of each sentence, which does not depend on the others.
+
+    Args:
+        model: a `Transformer`, or another `SequenceModel`.
+        sentences: the sentences.
+        encoder: `encode` makes ids of text, `decode` text of ids.
+        targets_encoder: that of the targets; None: the same.
+        beam_size: 1 is greedy search.
+        alpha: exponent of the length penalty.
+
+    Raises:
+        UserError: on text alone.
+    """
+    encoders = {"inputs": encoder, "targets": targets_encoder or encoder}
+    settings = DecodeHParams(beam_size=beam_size, alpha=alpha)
+    return Translator(engine_of(model), encoders, settings, warn=warnings.warn).write(sentences)
 
 
 @functools.lru_cache(maxsize=2)

@@ -7,7 +7,7 @@ size takes constant memory. decoding/decode_files.py writes files.
 
 import contextlib
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby, islice, repeat
 from typing import Any, NamedTuple
 
@@ -296,6 +296,18 @@ class Translator:
         """Returns the hypotheses to write; an empty line repeats its only one."""
         most = self.settings.top_beams
         return hypotheses[:most] + hypotheses[:1] * (most - len(hypotheses))
+
+    def write(self, sentences: Sequence[str]) -> list[str]:
+        """Returns the output line of each sentence.
+
+        Raises:
+            UserError: on text alone.
+        """
+        if isinstance(sentences, str):
+            raise UserError(
+                f"Expected a list of sentences. Received: {sentences[:60]!r}. Give [text]."
+            )
+        return [self.format(beams) for beams in self.translate_lines(sentences)]
 
     def format(self, hypotheses: list[Hypothesis]) -> str:
         """Returns the output line of a sentence, as tensor2tensor writes it."""

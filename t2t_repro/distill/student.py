@@ -56,10 +56,10 @@ def student(request: DistillRequest, teacher: TrainedRun) -> Student:
             changes |= dict.fromkeys(SHALLOW, "0")
         elif not request.back_translate and is_transformer(ran.model):
             changes |= SHALLOW
-    wanted = dataclasses.replace(of_set, **config.parse_overrides(_text(changes | asked)))
+    wanted = dataclasses.replace(of_set, **config.parse_overrides(changes | asked))
     unread = wanted.unread(changes)  # such as of a schedule in whose place another is asked for
     changes = {key: value for key, value in changes.items() if key not in unread} | asked
-    hparams = registry.get_hparams(name, _text(changes))
+    hparams = registry.get_hparams(name, changes)
     steps = hparams.train_steps
     if not (request.hparams_set or anew or "train_steps" in asked):
         steps = ran.train_steps
@@ -69,8 +69,5 @@ def student(request: DistillRequest, teacher: TrainedRun) -> Student:
         changes |= {key: str(value) for key, value in shares.items()}
     shallower = hparams.decoder_layers < ran.decoder_layers
     greedy = shallower or not request.back_translate
-    return Student(name, _text(changes), request.train_steps or steps, greedy)
-
-
-def _text(changes: dict[str, str]) -> str:
-    return ",".join(f"{name}={value}" for name, value in changes.items())
+    text = ",".join(f"{name}={value}" for name, value in changes.items())
+    return Student(name, text, request.train_steps or steps, greedy)

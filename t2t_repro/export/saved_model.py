@@ -20,7 +20,7 @@ from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
 from t2t_repro.export.forms import SETTINGS, ExportJob, ExportRequest
 from t2t_repro.export.signatures import STORAGES, Served
-from t2t_repro.files import literal
+from t2t_repro.files import check_new_folder, literal, writing_folder
 from t2t_repro.text.encoders import EOS_ID
 
 USE = "{path}/README.md has the calls."
@@ -62,9 +62,44 @@ def write(job: ExportJob) -> None:
     write_warm_up(job.folder, example[0])
 
 
+def export_saved_model(
+    model: keras.Model,
+    folder: str | os.PathLike,
+    encoder: Any = None,
+    *,
+    targets_encoder: Any = None,
+    beam_size: int = 4,
+    alpha: float = 0.6,
+) -> None:
+    """Writes a model and its search as a SavedModel, which needs no code of this package.
+
+    `tf.saved_model.load(folder).signatures["serving_default"](inputs=...)` translates string (B,)
+    where there is an encoder, or else int32 (B, S), which end with 1 and are padded with 0. It
+    gives "outputs", the best translations, and "scores".
+
+    Args:
+        model: a trained `Transformer`.
+        folder: new or empty.
+        encoder: of subwords or SentencePiece; None: ids are served, and no text.
+        targets_encoder: that of the targets; None: the same.
+        beam_size: 1 is greedy search.
+        alpha: exponent of the length penalty.
+
+    Raises:
+        UserError: if there is something in the folder, the encoder is of another kind, or Keras is
+            not on TensorFlow.
+    """
+    path = pathlib.Path(folder).expanduser()
+    check(ExportRequest())
+    check_new_folder(path)
+    encoders = encoder and {"inputs": encoder, "targets": targets_encoder or encoder}
+    with writing_folder(path) as new:
+        convert(model, encoders, new, DecodeHParams(beam_size=beam_size, alpha=alpha))
+
+
 def convert(
     model: keras.Model,
-    encoders: dict[str, Any],
+    encoders: dict[str, Any] | None,
     folder: pathlib.Path,
     settings: DecodeHParams,
     storage: str = "float32",
@@ -75,7 +110,8 @@ def convert(
 
     Args:
         model: a trained `Transformer`.
-        encoders: {"inputs": encoder, "targets": encoder}: of subwords or SentencePiece.
+        encoders: {"inputs": encoder, "targets": encoder}: of subwords or SentencePiece; None: ids
+            are served, and no text.
         folder: where to.
         settings: how to decode.
         storage: the type in which the weights are kept, one of QUANTIZATIONS.
@@ -87,8 +123,9 @@ def convert(
     served = Served(model, encoders, settings, storage)
     kept = tf.Module(name="translator")
     kept.weights = served.weights
-    kept.resources = [*served.source.resources, *served.target.resources]
-    kept.tokens, kept.target_tokens = served.tokens, served.target_tokens
+    if served.source is not None:
+        kept.resources = [*served.source.resources, *served.target.resources]
+        kept.tokens, kept.target_tokens = served.tokens, served.target_tokens
     tf.saved_model.save(kept, os.fspath(folder), served.signatures(t2t_serving))
     fixed = {name: getattr(settings, name) for name in SETTINGS}
     (folder / "decode_hparams.json").write_text(json.dumps(fixed, indent=1) + "\n")

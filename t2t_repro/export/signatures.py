@@ -46,7 +46,8 @@ class Served:
 
     Args:
         model: a `Transformer`.
-        encoders: {"inputs": encoder, "targets": encoder}: of subwords or SentencePiece.
+        encoders: {"inputs": encoder, "targets": encoder}: of subwords or SentencePiece; None: ids
+            are served, and no text.
         settings: how to decode.
         storage: the type in which the weights are kept, one of STORAGES. Whatever it is, the
             model computes with them as before, in its own types.
@@ -58,7 +59,7 @@ class Served:
     def __init__(
         self,
         model: keras.Model,
-        encoders: dict[str, Any],
+        encoders: dict[str, Any] | None,
         settings: DecodeHParams,
         storage: str = "float32",
     ):
@@ -70,13 +71,16 @@ class Served:
         limit = settings.max_input_size if settings.max_input_size > 0 else LONGEST_INPUT
         self.longest = limit if self._most is None else min(limit, self._most)
         self.weights = [_stored(variable, storage) for variable in model.variables]
-        self.source = self.target = graph.graph_encoder(encoders["inputs"])
-        if encoders["targets"] is not encoders["inputs"]:
+        self.source: Any = encoders and graph.graph_encoder(encoders["inputs"])
+        self.target = self.source
+        if encoders and encoders["targets"] is not encoders["inputs"]:
             self.target = graph.graph_encoder(encoders["targets"])
 
     @property
     def names(self) -> tuple[str, ...]:
         """What is served: `attention` only by a model that ever has its weights whole."""
+        if self.source is None:
+            return ("ids",)
         attention = () if self._model.hparams.attention_chunk_size else ("attention",)
         return ("text", "best", "tf_example", "score", *attention)
 
@@ -87,7 +91,8 @@ class Served:
             no signature; otherwise it is `text`.
         """
         served = {name: getattr(self, name).get_concrete_function() for name in self.names}
-        return {"serving_default": served["tf_example" if t2t_serving else "text"], **served}
+        default = "tf_example" if t2t_serving else self.names[0]
+        return {"serving_default": served[default], **served}
 
     @_shared(_strings())
     def text(self, inputs):
@@ -125,10 +130,12 @@ class Served:
             {"outputs": int32 (B, L), the best ids, padded with 0; "scores": float32 (B,)}.
         """
         parsed = tf.io.parse_example(examples, {"inputs": tf.io.RaggedFeature(tf.int64)})
-        ids = parsed["inputs"].to_tensor()
-        known = (ids >= 0) & (ids < self._vocab_size)
-        ids = _expect(known, f"Expected ids from 0 to {self._vocab_size - 1}.", ids, ids)
-        ids, scores = self._search_best(*self._cut(tf.cast(ids, tf.int32), _lengths(ids)))
+        return self.ids(tf.cast(self._known(parsed["inputs"].to_tensor()), tf.int32))
+
+    @_shared(_IDS)
+    def ids(self, inputs):
+        """As `tf_example`, of int32 (B, S), each row ended by 1 and padded with 0."""
+        ids, scores = self._search_best(*self._cut(self._known(inputs), _lengths(inputs)))
         return {"outputs": ids[:, 0], "scores": scores[:, 0]}
 
     @_shared(_strings(), _strings("targets"))
@@ -214,6 +221,10 @@ class Served:
         end = tf.fill([tf.shape(texts)[0], 1], EOS_ID)
         ids = tf.concat([subwords.encode(graph.strip(texts)), end], axis=1)
         return ids[:, : self.longest].to_tensor(), tf.cast(ids.row_lengths(), tf.int32)
+
+    def _known(self, ids):
+        known = (ids >= 0) & (ids < self._vocab_size)
+        return _expect(known, f"Expected ids from 0 to {self._vocab_size - 1}.", ids, ids)
 
     def _cut(self, ids, lengths):
         """The ids (B, S) of at most the longest input; what is cut gets its end."""

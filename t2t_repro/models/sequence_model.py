@@ -21,6 +21,7 @@ import h5py
 import keras
 from keras import ops
 
+from t2t_repro import registry
 from t2t_repro.config import HParams
 from t2t_repro.errors import UserError
 from t2t_repro.layers.cross_entropy import mean_over_global_batch, padded_cross_entropy
@@ -68,13 +69,25 @@ class SequenceModel(GuardedModel):
     @classmethod
     def from_hparams(
         cls,
-        hparams: HParams,
+        hparams: HParams | str,
         *,
         inputs_vocab_size: int,
         targets_vocab_size: int,
         target_space_id: int = 0,
+        **settings: Any,
     ):
-        """Returns a model with all its variables made, as the class's constructor describes it."""
+        """Returns a model with all its variables made, as the class's constructor describes it.
+
+        Args:
+            hparams: every setting, or the name of a set.
+            inputs_vocab_size, targets_vocab_size, target_space_id: as in the constructor.
+            settings: changes to the hparams: hidden_size=64, num_heads=4.
+
+        Raises:
+            UserError: as `get_hparams`.
+        """
+        hparams = registry.get_hparams(hparams) if isinstance(hparams, str) else hparams
+        hparams = hparams.override(**settings)
         sizes = inputs_vocab_size, targets_vocab_size
         model = cls(hparams, *sizes, target_space_id=target_space_id)
         model.build()
@@ -184,11 +197,11 @@ class SequenceModel(GuardedModel):
     ):
         """Writes a function of {"inputs", "targets"} to logits; arguments as Keras's.
 
-        `t2t-exporter` writes what translates: text in, text out.
+        `t2t_repro.export_saved_model` and `t2t-exporter` write what translates.
         """
         if input_signature is None:
-            ids = {name: keras.InputSpec("int32", (None, None)) for name in ("inputs", "targets")}
-            input_signature = [ids]
+            spec = functools.partial(keras.InputSpec, "int32", (None, None))
+            input_signature = [{name: spec(name=name) for name in ("inputs", "targets")}]
         return super().export(filepath, format, verbose, input_signature, **kwargs)
 
 

@@ -6,6 +6,7 @@ On several devices training/distribution.py builds the trainer's step from the p
 import keras
 import tensorflow as tf
 
+from t2t_repro.errors import UserError
 from t2t_repro.models import clipping
 
 
@@ -54,7 +55,12 @@ def differentiate(model, batch, sample_weight=None):
     with tf.GradientTape() as tape:
         loss, logits = model.loss_of(batch, sample_weight)
         scaled = optimizer.scale_loss(loss)
-    gradients = tape.gradient(scaled, [variable.value for variable in model.trainable_weights])
+    variables = model.trainable_weights
+    gradients = tape.gradient(scaled, [variable.value for variable in variables])
+    if apart := [v.path for v, g in zip(variables, gradients, strict=True) if g is None]:
+        raise UserError(
+            f"Expected a loss that depends on each trained variable. Received: not on {apart}."
+        )
     if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
         checked = [loss, 1.0 / optimizer.dynamic_scale.value]  # a scale of 0: no step can be made
     elif clipping.by_global_norm(optimizer):

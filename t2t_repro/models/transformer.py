@@ -118,6 +118,8 @@ class Transformer(SequenceModel):
         for name in () if self.built else _frozen(self.hparams):  # type: ignore[has-type]
             getattr(self, name).trainable = False
         self.built = True
+        if not all(layer.built for layer in self._flatten_layers()):  # of a class of one's own
+            self([keras.KerasTensor((1, 2), "int32")] * 2, training=True)
 
     def call(self, batch, training=False, logits=True):
         """Returns the logits of every target position, each given the targets before it.
@@ -149,6 +151,16 @@ class Transformer(SequenceModel):
         """Returns (encoder output (B, S, D), bool (B, S): True at tokens) of int32 (B, S)."""
         memory, real, _ = self._encode(inputs, training)
         return memory, real
+
+    def process_memory(self, memory, inputs, training=False):
+        """Returns what the decoder attends to: for a class of your own, which may `add_loss` here.
+
+        Args:
+            memory: the encoder's outputs (B, S, D).
+            inputs: int32 (B, S).
+            training: whether in training.
+        """
+        return memory
 
     def attention_weights(self, batch) -> dict:
         """Returns every attention's weights in eval mode.
@@ -283,7 +295,7 @@ class Transformer(SequenceModel):
         elif causal:
             mask = CAUSAL  # as T2T: the past alone is masked in, padding is not masked out
         memory, weights = self.encoder(x, real=real, attention_mask=mask, training=training)
-        return memory, real, weights
+        return self.process_memory(memory, inputs, training), real, weights
 
     def _decode(self, targets, memory, real, training, sources=None, packed=None):
         targets = self._symbol_dropout(targets, training)

@@ -5,7 +5,7 @@ the end, and `decode` writes the two out as <pad> and <EOS> unless `strip_extran
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from t2t_repro.errors import UserError
 from t2t_repro.files import writing
@@ -87,6 +87,21 @@ class ByteTextEncoder(TextEncoder):
         if 0 <= i < self.num_reserved_ids:
             return RESERVED_TOKENS[i].encode("ascii")
         return bytes([i - self.num_reserved_ids])
+
+
+class ShiftedEncoder:
+    """Another library's tokenizer, with its ids moved behind 0, which pads, and 1, which ends.
+
+    Args:
+        encode: makes ids of a text, from 0 on, without an end of its own.
+        decode: makes a text of a list of such ids.
+        vocab_size: how many of them there are.
+    """
+
+    def __init__(self, encode: Callable, decode: Callable, vocab_size: int):
+        self.encode = lambda text: [int(i) + NUM_RESERVED_TOKENS for i in encode(text)]
+        self.decode = lambda ids: decode([int(i) - NUM_RESERVED_TOKENS for i in ids if i > EOS_ID])
+        self.vocab_size = vocab_size + NUM_RESERVED_TOKENS
 
 
 class TokenTextEncoder(TextEncoder):

@@ -149,9 +149,10 @@ def maps(
 
 
 def tokens(encoder: Any, ids: Sequence[int]) -> list[str]:
-    """Returns one label for each id: the subword as the vocabulary spells it."""
+    """Returns one label for each id: the subword as the vocabulary spells it, if it says so."""
     # One by one: an encoder that writes from right to left would turn them round.
-    return [EOS if i == EOS_ID else encoder.decode_list([i])[0] for i in ids]
+    spell = getattr(encoder, "decode_list", lambda one: [encoder.decode(one)])
+    return [EOS if i == EOS_ID else spell([i])[0] for i in ids]
 
 
 def bertviz(of: Sequence[Maps]) -> dict[str, list]:

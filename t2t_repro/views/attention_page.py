@@ -7,12 +7,16 @@ Content-Security-Policy that lets its own script and style run, and nothing else
 import base64
 import html
 import importlib.resources
+import os
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
+from t2t_repro.files import write_text_atomic
+from t2t_repro.models.transformer import Transformer
 from t2t_repro.page_policy import page_policy
-from t2t_repro.views.attention import LOOKS_AT, Head, Maps
+from t2t_repro.views.attention import LOOKS_AT, Head, Maps, heads, maps, sentence_ids
 from t2t_repro.views.explainer import data, filled
 
 STEPS = 65535  # weights are stored as 16-bit shares of 1
@@ -48,6 +52,34 @@ def page(maps: Sequence[Maps], heads: Sequence[Head], title: str) -> str:
         **{name: html.escape(" ".join(tokens)) for name, tokens in sides.items()},
     }
     return filled(text, values)
+
+
+def write_attention_page(
+    model: Transformer,
+    path: str | os.PathLike,
+    source: str,
+    encoder: Any,
+    *,
+    target: str | None = None,
+    targets_encoder: Any = None,
+) -> None:
+    """Writes the page of what a model looks at as it translates a sentence.
+
+    Args:
+        model: a trained one.
+        path: the HTML file.
+        source: the sentence.
+        encoder: `encode` makes ids of text, `decode` text of ids.
+        target: its translation; None: the model's own.
+        targets_encoder: that of the targets; None: the same.
+
+    Raises:
+        UserError: if there are no words, or too many, or the model never has whole weights.
+    """
+    encoders = {"inputs": encoder, "targets": targets_encoder or encoder}
+    found = maps(model, encoders, *sentence_ids(model, encoders, source, target))
+    shares = [head for each in found for head in heads(each)]
+    write_text_atomic(path, page(found, shares, f"What {model.name} looks at"))
 
 
 def _stored(each: Maps) -> dict:

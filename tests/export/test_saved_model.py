@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from t2t_repro import decode, export_saved_model
 from t2t_repro.decoding.engine import ModelEngine
 from t2t_repro.decoding.settings import FILLER, DecodeHParams
 from t2t_repro.decoding.translate import Translator, one_line
@@ -68,6 +69,23 @@ def translated(served, texts):
         k: [x.decode() for x in v.numpy().ravel()] if v.dtype == tf.string else v.numpy()
         for k, v in result.items()
     }
+
+
+@pytest.mark.slow
+def test_ids_to_ids_are_those_of_decode(make_model, tmp_path):
+    model = make_model()
+    ids = np.random.default_rng(1).integers(2, model.inputs_vocab_size, (20, 5))
+    ids[:, 4] = ids[:7, 3] = 1
+    ids[:7, 4] = 0
+    export_saved_model(model, tmp_path / "ids", beam_size=3, alpha=1.0)
+    call = tf.saved_model.load(tmp_path / "ids").signatures["serving_default"]
+    found = call(inputs=tf.constant(ids, tf.int32))
+    wanted, scores = decode(model, ids, beam_size=3, alpha=1.0, decode_length=100)
+    for row, own in zip(found["outputs"].numpy(), wanted[:, 0], strict=True):
+        assert np.trim_zeros(row, "b").tolist() == np.trim_zeros(own, "b").tolist()
+    np.testing.assert_allclose(found["scores"], scores[:, 0], rtol=1e-4)
+    with pytest.raises(UserError, match="ids"):
+        export_saved_model(model, tmp_path / "ids")
 
 
 @pytest.mark.parametrize(

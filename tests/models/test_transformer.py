@@ -10,6 +10,7 @@ from keras import ops
 
 from t2t_repro import Transformer
 from t2t_repro.config import HParams
+from t2t_repro.errors import UserError
 
 TINY = HParams(
     hidden_size=12,
@@ -43,6 +44,41 @@ def test_mixed_precision_keeps_logits_in_float32_and_near(dtype):
     assert keras.backend.standardize_dtype(logits.dtype) == "float32"
     np.testing.assert_allclose(logits, exact(BATCH), atol=0.1)
     assert np.abs(np.asarray(logits) - np.asarray(exact(BATCH))).max() > 1e-5
+
+
+class WithLength(Transformer):
+    """Tells the length of a source from the encoder's outputs."""
+
+    def __init__(self, *arguments, **named):
+        super().__init__(*arguments, **named)
+        self.length = keras.layers.Dense(1)
+
+    def process_memory(self, memory, inputs, training=False):
+        if training:
+            real = ops.cast(inputs != 0, memory.dtype)
+            told = ops.sum(self.length(memory)[..., 0] * real, axis=1)
+            self.add_loss(ops.mean(ops.square(told - ops.sum(real, axis=1))))
+        return memory + 1.0
+
+
+def test_a_class_of_ones_own_sees_the_memory_once(dropout_off):
+    hparams = dataclasses.replace(TINY, **dropout_off)
+    model = WithLength.from_hparams(hparams, inputs_vocab_size=17, targets_vocab_size=17)
+    plain = Transformer.from_hparams(hparams, inputs_vocab_size=17, targets_vocab_size=17)
+    plain.set_weights(model.get_weights()[: len(plain.weights)])
+    np.testing.assert_allclose(
+        model.encode(BATCH["inputs"])[0], plain.encode(BATCH["inputs"])[0] + 1.0, rtol=1e-5
+    )
+    model.compile(keras.optimizers.SGD(0.01), run_eagerly=True)
+    weights, before = model.length.weights, [np.array(w) for w in model.length.weights]
+    loss, _ = model.loss_of(BATCH)
+    (added,) = model.losses
+    assert float(loss) > float(added) > 0
+    model.train_on_batch(BATCH)
+    assert all((np.array(w) != old).any() for w, old in zip(weights, before, strict=True))
+    model.process_memory = lambda memory, inputs, training: memory
+    with pytest.raises(UserError, match="dense/bias"):
+        model.train_on_batch(BATCH)
 
 
 def loss_and_gradients(model, loss):
