@@ -22,18 +22,8 @@ if TYPE_CHECKING:
     from t2t_repro.views.attention_page import write_attention_page
 
 __version__ = "0.1.0"
-__all__ = [
-    "Transformer",
-    "callbacks",
-    "data",
-    "decode",
-    "export_saved_model",
-    "get_hparams",
-    "get_problem",
-    "load",
-    "translate",
-    "write_attention_page",
-]
+__all__ = ["Transformer", "callbacks", "data", "get_hparams", "get_problem", "load"]
+__all__ += ["decode", "export_saved_model", "translate", "write_attention_page"]
 
 _LAZY = {
     "Transformer": "models.transformer",

@@ -370,10 +370,8 @@ class HParams:
         values = parse_overrides(changes) | parse_overrides(settings)
         result = dataclasses.replace(self, **values)
         for name, reason in result.unread(values).items():
-            raise UserError(
-                f"hparam {name} has no effect: {reason} Received: {values[name]}."
-                f"{t2t_compat.meant(name)}"
-            )
+            received = f"{values[name]}.{t2t_compat.meant(name)}"
+            raise UserError(f"hparam {name} has no effect: {reason} Received: {received}")
         return result
 
     def unread(self, names: Iterable[str]) -> dict[str, str]:

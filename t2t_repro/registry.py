@@ -12,7 +12,7 @@ import multiprocessing
 import pathlib
 import pkgutil
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from t2t_repro.config import BYTENET, RECURRENT, TRANSFORMER, HParams, snake_case
@@ -97,12 +97,7 @@ def list_models() -> list[str]:
     return sorted(_MODELS)
 
 
-def get_hparams(
-    name: str,
-    overrides: str | Mapping[str, Any] = "",
-    model: str | None = None,
-    **settings: Any,
-) -> HParams:
+def get_hparams(name: str, overrides: Any = "", model: str | None = None, **settings) -> HParams:
     """Returns the hparam set `name` with changes applied.
 
     Args:

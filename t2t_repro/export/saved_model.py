@@ -73,9 +73,9 @@ def export_saved_model(
 ) -> None:
     """Writes a model and its search as a SavedModel, which needs no code of this package.
 
-    `tf.saved_model.load(folder).signatures["serving_default"](inputs=...)` translates string (B,)
-    where there is an encoder, or else int32 (B, S), which end with 1 and are padded with 0. It
-    gives "outputs", the best translations, and "scores".
+    Its signature "serving_default" translates `inputs`: string (B,) where there is an encoder, or
+    else int32 (B, S), each ended by 1 and padded with 0. It gives "outputs", the best translations,
+    and "scores".
 
     Args:
         model: a trained `Transformer`.

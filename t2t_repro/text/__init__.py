@@ -6,10 +6,5 @@ TensorFlow is in graph.py alone, for exports that take text.
 from t2t_repro.text.encoders import ByteTextEncoder, ShiftedEncoder, TextEncoder, TokenTextEncoder
 from t2t_repro.text.subword import SubwordTextEncoder
 
-__all__ = [
-    "ByteTextEncoder",
-    "ShiftedEncoder",
-    "SubwordTextEncoder",
-    "TextEncoder",
-    "TokenTextEncoder",
-]
+__all__ = ["ByteTextEncoder", "ShiftedEncoder", "SubwordTextEncoder", "TextEncoder"]
+__all__ += ["TokenTextEncoder"]
