@@ -144,16 +144,11 @@ drawn
 # takes an array (1, heads, T, S) for each layer, and the words; with it and PyTorch installed,
 #
 #     import torch, bertviz
-#     tensors = {
-#         name: value if "tokens" in name else [torch.from_numpy(x) for x in value]
-#         for name, value in views.items()
-#     }
-#     bertviz.head_view(**tensors)
-
-# %%
-views = attention.bertviz(maps)
-for name, value in views.items():
-    print(name, value if "tokens" in name else [array.shape for array in value])
+#     encoder, cross, decoder = ([torch.from_numpy(x[None]) for x in of.weights] for of in maps)
+#     bertviz.head_view(
+#         encoder_attention=encoder, encoder_tokens=list(maps[0].keys), cross_attention=cross,
+#         decoder_attention=decoder, decoder_tokens=list(maps[2].keys),
+#     )
 
 # %% [markdown]
 # ## Positions

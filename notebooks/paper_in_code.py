@@ -16,7 +16,8 @@
 # "Attention Is All You Need" (<https://arxiv.org/abs/1706.03762>), section by section, from 3.1 to
 # 5.4. Each formula is computed twice: in NumPy as the paper prints it, and by the layer of
 # `t2t_repro` that does it. Where tensor2tensor, and so this package, differs from the paper's
-# words, it is said. At the end a small model learns to translate, and gets a BLEU.
+# words, it is said. At the end a small model learns to translate, gets a BLEU, and shows what it
+# looks at. Three exercises follow.
 #
 # It needs a minute on two cores, no GPU and no download.
 
@@ -51,6 +52,7 @@ from t2t_repro.models import parameters
 from t2t_repro.scoring import bleu
 from t2t_repro.text.encoders import TokenTextEncoder
 from t2t_repro.training import learning_rate, losses, optimizers
+from t2t_repro.views import attention as attention_of
 from t2t_repro.views import pictures
 
 keras.utils.set_random_seed(1)
@@ -60,23 +62,26 @@ folder.mkdir(parents=True, exist_ok=True)
 
 # %% [markdown]
 # `beside` runs a line of code, prints it beside the paper's formula and both numbers (the last of
-# many), and keeps the row for the table at the end.
+# many), and keeps the row for the table at the end. Where no NumPy can be written down, such as for
+# hours on GPUs, it is the paper's own number.
 
 # %%
 rows = []
+ARROW = {"arrowstyle": "->", "color": "#555555"}
 
 
-def beside(section, formula, code, paper, tolerance=1e-5):
-    """Runs `code`; the result must be `paper`, up to `tolerance` (None: it is another number)."""
-    ours, paper = (np.asarray(x, "float64") for x in (eval(code), paper))
-    difference = np.max(np.abs(ours - paper))
+def beside(section, formula, code, expected, tolerance=1e-5):
+    """Runs `code`; it must give `expected` of NumPy (tolerance=None: the paper's, another one)."""
+    ours, expected = (np.asarray(x, "float64") for x in (eval(code), expected))
+    difference = np.max(np.abs(ours - expected))
     if tolerance is not None:
-        assert ours.shape == paper.shape and difference <= tolerance, (section, difference)
-    numbers = [f"{x.flat[-1]:.7g}" for x in (paper, ours)]
+        assert ours.shape == expected.shape and difference <= tolerance, (section, difference)
+    whose = "paper" if tolerance is None else "NumPy"
+    numbers = [f"{whose} {expected.flat[-1]:.7g}", f"{ours.flat[-1]:.7g}"]
     rows.append((section, formula, code, *numbers))
     of_many = f" of shape {ours.shape}, largest difference {difference:.1g}" if ours.shape else ""
     print(f"{section:6} {formula}\n       {code}")
-    print(f"       paper {numbers[0]}, here {numbers[1]}{of_many}")
+    print(f"       {numbers[0]}, here {numbers[1]}{of_many}")
 
 
 # %% [markdown]
@@ -87,6 +92,39 @@ def beside(section, formula, code, paper, tolerance=1e-5):
 # around every sublayer. Here that is a string of letters: `"dan"` is dropout, *a*dd x, *n*ormalise
 # ("post-norm"; `"n"` before and `"da"` behind is the pre-norm of later models). Dropout is off but
 # in training.
+#
+# Figure 1 in blocks: each is a line of `EncoderLayer` or `DecoderLayer`, from the bottom up.
+
+# %%
+BLOCKS = {  # from the bottom up
+    "encoder": ["embedding, positions", "self-attention", "feed-forward"],
+    "decoder": [
+        "embedding, positions",
+        "masked self-attention",
+        "encoder-decoder attention",
+        "feed-forward",
+        "linear, softmax",
+    ],
+}
+drawn, axes = pictures.figure(title="The model", width=5.6, height=4.2, grid=False)
+for column, (side, blocks) in enumerate(BLOCKS.items()):
+    for row, block in enumerate(blocks):
+        inside = 0 < row and block != "linear, softmax"
+        label = f"{block}\nadd, normalise" if inside else block
+        style = {"boxstyle": "round", "fc": pictures.COLORS[5] if inside else "white"}
+        axes.text(column, row, label, ha="center", va="center", fontsize=8, bbox=style)
+        if row:
+            axes.annotate("", (column, row - 0.24), (column, row - 0.76), arrowprops=ARROW)
+    axes.text(column, -0.6, {"encoder": "inputs", "decoder": "outputs so far"}[side], ha="center")
+    axes.text(column + 0.42, 1.5, "N times", fontsize=8)
+axes.annotate("memory", (0.6, 2), (0.32, 2), fontsize=8, va="center", arrowprops=ARROW)
+axes.set(xlim=(-0.5, 1.7), ylim=(-0.8, 4.5))
+axes.axis("off")
+pictures.save(drawn, folder / "model.png")
+drawn
+
+# %% [markdown]
+# A sublayer of it, in NumPy and here:
 
 # %%
 x = random.normal(size=(2, 7, 512)).astype("float32")  # 2 sentences, 7 tokens, width 512
@@ -159,7 +197,17 @@ beside("3.2.2", "4 d_model^2 weights", "attention.count_params()", 4 * 512**2)
 
 # %%
 beside("3.2.3", "masked: 0 ahead", "np.triu(attention(x, CAUSAL)[1], 1).max()", 0.0)
-beside("3.2.3", "sum of a row", "attention(x, CAUSAL)[1].numpy().sum(axis=-1)", np.ones((2, 8, 7)))
+line = "np.sum(attention(x, CAUSAL)[1], axis=-1)"
+beside("3.2.3", "sum of a row", line, np.ones((2, 8, 7)))
+
+drawn, axes = pictures.figure(3, title="One head, 7 tokens", width=2.3, height=2.6, grid=False)
+whole, masked = (np.asarray(attention(x, *mask)[1])[0, 0] for mask in ((), (CAUSAL,)))
+of_titles = {"without a mask": whole, "the mask": np.tri(7), "masked": masked}
+for each, (title, weights) in zip(axes, of_titles.items(), strict=True):
+    each.imshow(weights, cmap=pictures.HEAT, vmin=0, vmax=1)
+    each.set(title=title, xlabel="is looked at", ylabel="looks", xticks=range(7), yticks=range(7))
+pictures.save(drawn, folder / "mask.png")
+drawn
 
 # %% [markdown]
 # ## 3.3 Position-wise feed-forward networks
@@ -215,6 +263,14 @@ printed = position / 10000 ** (2 * channel / 512)
 printed = np.concatenate([np.sin(printed), np.cos(printed)], axis=-1)[None]
 print(f"\nThe paper's own exponents: largest difference {np.abs(printed - signal).max():.2f}.")
 
+drawn, (left, right) = pictures.figure(2, title="Positions", width=3.6, height=3.0, grid=False)
+left.imshow(signal[0], cmap=pictures.SIGNED, vmin=-1, vmax=1, aspect="auto")
+left.set(title="the signal", xlabel="channel: sines, cosines", ylabel="position")
+right.imshow(signal[0] @ signal[0].T / 256, cmap=pictures.SIGNED, vmin=-1, vmax=1)
+right.set(title="cosine of two positions", xlabel="position", ylabel="position")
+pictures.save(drawn, folder / "positions.png")
+drawn
+
 # %% [markdown]
 # "For any fixed offset $k$, $PE_{pos+k}$ can be represented as a linear function of $PE_{pos}$":
 # each pair of sine and cosine is turned by the angle that $k$ positions make, whatever `pos` is.
@@ -259,8 +315,15 @@ for source, target in corpus[:3]:
 
 hparams = t2t_repro.get_hparams(
     "transformer_base_v1",
-    "hidden_size=64,num_heads=4,filter_size=128,num_hidden_layers=2,batch_size=2048,max_length=64,"
-    "symbol_modality_num_shards=1,learning_rate_warmup_steps=800,layer_prepostprocess_dropout=0.0",
+    hidden_size=64,
+    num_heads=4,
+    filter_size=128,
+    num_hidden_layers=2,
+    layer_prepostprocess_dropout=0.0,
+    batch_size=2048,
+    max_length=64,
+    learning_rate_warmup_steps=800,
+    symbol_modality_num_shards=1,
 )
 words = sorted({word for line in (*english, *german) for word in line.split()})
 encoder = TokenTextEncoder(None, vocab_list=words)
@@ -384,10 +447,52 @@ print(f"signature {scored.sacrebleu.signature}")
 assert scored.sacrebleu.score > 80
 
 # %% [markdown]
+# ## What it looks at
+#
+# The decoder's last layer, as it writes a number: German says units before tens, so the eyes go
+# forth and back.
+
+# %%
+sentence = "four hundred twenty one thousand three"
+encoders = {"inputs": encoder, "targets": encoder}
+of_kinds = attention_of.maps(
+    model, encoders, *attention_of.sentence_ids(model, encoders, sentence, None)
+)
+both = next(each for each in of_kinds if each.kind == "encoder-decoder")
+drawn, axes = pictures.figure(4, title=both.title, width=2.3, height=2.9, grid=False)
+for head, each in enumerate(axes):
+    each.imshow(both.weights[-1, head], cmap=pictures.HEAT, vmin=0, vmax=1, aspect="auto")
+    each.set_title(f"head {head}")
+    each.set_xticks(range(len(both.keys)), both.keys, rotation=90)
+    each.set_yticks(range(len(both.queries)), both.queries if head == 0 else [])
+pictures.save(drawn, folder / "attention.png")
+drawn
+
+# %% [markdown]
+# The same of all heads and layers, to explore in a browser:
+
+# %%
+t2t_repro.write_attention_page(model, folder / "attention.html", sentence, encoder)
+
+# %% [markdown]
+# ## Exercises
+#
+# 1. Write the decoder's encoder-decoder attention in NumPy, from `queries` of one sentence and keys
+#    and values of another, and set it beside `t2t_repro.layers.CrossAttention`. Which of the two
+#    lengths is the number of rows of its weights?
+# 2. Train the small model once more with `pos="none"`, then with `"emb"`. Which numbers does it
+#    get wrong without positions, and why does it get others right? Longer numbers than those it
+#    has seen: what do learned positions do there?
+# 3. Divide by nothing in place of $\sqrt{d_k}$ (`attention_score="dot_product"`), and draw the
+#    heads again. What has become of the weights, and of the loss after the first epoch?
+#
+# `t2t_repro.get_hparams("transformer_base_v1", pos="none", ...)` is how to begin.
+
+# %% [markdown]
 # ## The whole on one page
 
 # %%
-rows.insert(0, ("", "formula", "code", "paper", "here"))
+rows.insert(0, ("", "formula", "code", "expected", "here"))
 widths = [max(len(row[i]) for row in rows) for i in range(5)]
 for row in rows:
     print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)))

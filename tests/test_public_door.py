@@ -6,7 +6,6 @@ import pytest
 
 import t2t_repro
 from t2t_repro.data.batching import batching_scheme
-from t2t_repro.errors import UserError
 from t2t_repro.text import ShiftedEncoder
 from t2t_repro.training import losses
 
@@ -43,10 +42,7 @@ def test_another_librarys_tokenizer_translates(tmp_path):
     assert model.hparams == t2t_repro.get_hparams("transformer_test", hidden_size=8)
     lines = ["ein Hund", "", "Hund [UNK] Hund"]
     found = t2t_repro.translate(model, lines, ENCODER, beam_size=2)
-    assert found[1] == "" and len(found) == 3
     ids, _ = t2t_repro.decode(model, [[*ENCODER.encode(lines[0]), 1]], 2, decode_length=100)
-    assert found[0] == ENCODER.decode(ids[0, 0])
-    with pytest.raises(UserError, match="Hund"):
-        t2t_repro.translate(model, "Hund", ENCODER)
+    assert found[:2] == [ENCODER.decode(ids[0, 0]), ""] and len(found) == 3
     t2t_repro.write_attention_page(model, tmp_path / "a.html", lines[0], ENCODER, target="Hund")
     assert "ein Hund" in (tmp_path / "a.html").read_text(encoding="utf-8")

@@ -155,33 +155,6 @@ def tokens(encoder: Any, ids: Sequence[int]) -> list[str]:
     return [EOS if i == EOS_ID else spell([i])[0] for i in ids]
 
 
-def bertviz(of: Sequence[Maps]) -> dict[str, list]:
-    """Returns what bertviz's `head_view` and `model_view` take, by the names of their arguments.
-
-    They want PyTorch's tensors: `[torch.from_numpy(x) for x in value]` of each list of arrays. The
-    decoder's tokens are those that it reads, one place behind those that it writes.
-
-    Args:
-        of: what `maps` returned.
-
-    Returns:
-        {"encoder_attention": [float32 (1, N, S, S), one of each layer], "cross_attention":
-        [(1, N, T, S)], "decoder_attention": [(1, N, T, T)], "encoder_tokens": [S words],
-        "decoder_tokens": [T words]}, without what the model has no weights of.
-    """
-    names = {"encoder": "encoder", "encoder-decoder": "cross", "decoder": "decoder"}
-    views: dict[str, list] = {
-        f"{names[each.kind]}_attention": [layer[None] for layer in each.weights] for each in of
-    }
-    for each in of:
-        if each.kind == "encoder-decoder":
-            views |= {
-                "encoder_tokens": [*each.keys],
-                "decoder_tokens": [START, *each.queries[:-1]],
-            }
-    return views
-
-
 def heads(of: Maps) -> list[Head]:
     """Returns what each head of one kind of attention does."""
     return [

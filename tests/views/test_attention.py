@@ -58,17 +58,6 @@ def test_words_that_look_and_words_that_are_looked_at(model):
     assert found["encoder-decoder"].keys == ["w5", "w9", "<EOS>"]
 
 
-def test_bertviz_gets_an_array_of_each_layer_and_as_many_words(model):
-    found = attention.maps(model, ENCODERS, [5, 9, 1], [7, 8, 3, 1])
-    views = attention.bertviz(found)
-    assert views.pop("encoder_tokens") == ["w5", "w9", "<EOS>"]
-    assert views.pop("decoder_tokens") == ["<start>", "w7", "w8", "w3"]
-    assert list(views) == ["encoder_attention", "cross_attention", "decoder_attention"]
-    for value, of in zip(views.values(), found, strict=True):
-        assert len(value) == model.hparams.num_hidden_layers
-        np.testing.assert_array_equal(np.concatenate(value), of.weights)
-
-
 def test_without_a_target_it_is_the_models_own_translation(model, golden_case):
     golden = golden_case("base_v1")
     settings = DecodeHParams.parse("beam_size=1,extra_length=8")
