@@ -1,6 +1,5 @@
 """The public door leads to all that it names, and keeps what its documentation writes."""
 
-import keras
 import numpy as np
 import pytest
 
@@ -34,11 +33,8 @@ def test_the_door_shows_what_it_leads_to():
 
 def test_another_librarys_tokenizer_translates(tmp_path):
     assert ENCODER.encode("[UNK] Hund") == [2, 4] and ENCODER.decode([2, 4, 1, 0]) == "[UNK] Hund"
-    keras.utils.set_random_seed(1)
-    size = ENCODER.vocab_size
-    model = t2t_repro.Transformer.from_hparams(
-        "transformer_test", inputs_vocab_size=size, targets_vocab_size=size, hidden_size=8
-    )
+    sizes = dict.fromkeys(("inputs_vocab_size", "targets_vocab_size"), ENCODER.vocab_size)
+    model = t2t_repro.Transformer.from_hparams("transformer_test", **sizes, hidden_size=8)
     assert model.hparams == t2t_repro.get_hparams("transformer_test", hidden_size=8)
     lines = ["ein Hund", "", "Hund [UNK] Hund"]
     found = t2t_repro.translate(model, lines, ENCODER, beam_size=2)
