@@ -134,7 +134,6 @@ _RESTRICTED = _only("self_attention_type", *LOCAL)
 _BUCKETS = _only("use_fixed_batch_size", False)
 _SEPARATE = _only("shared_embedding_and_softmax_weights", False)
 _SPACE = _only("use_target_space_embedding", True)
-_SPACES = fields.one_of(None, *range(32))  # rows of T2T's table
 _LAYERS = AppliesIf(
     lambda hp: not (hp.num_encoder_layers and hp.num_decoder_layers),
     "num_encoder_layers and num_decoder_layers are set for both sides.",
@@ -227,8 +226,8 @@ class HParams:
     add_relative_to_values: Annotated[bool, _RELATIVE_V2] = False
     unidirectional_encoder: bool = False  # the encoder too looks only back
     use_target_space_embedding: bool = True  # add an embedding of the target's kind to the inputs
-    # that kind, a row of the table; None: the problem's
-    target_space_id: Annotated[int | None, _SPACES, _SPACE] = None
+    # that kind, a row of T2T's table; None: the problem's
+    target_space_id: Annotated[int | None, fields.one_of(None, *range(32)), _SPACE] = None
     shared_embedding: Annotated[bool, _SEPARATE] = False  # one table for inputs and targets
     shared_embedding_and_softmax_weights: bool = False  # one table for them and the softmax
     # into how many variables T2T's files split a table

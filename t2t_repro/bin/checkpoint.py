@@ -29,15 +29,9 @@ from t2t_repro.runs import trained_run
 
 _NEEDED = {"import": ("checkpoint", "output_dir"), "export": ("output_dir", "t2t_dir")}
 _OF_IMPORT = (
-    "optimizer_state",
-    "ignore_hparams",
-    "target_space_id",
-    "all_checkpoints",
-    "problem",
-    "hparams_set",
-    "hparams",
-    "data_dir",
-)
+    "optimizer_state ignore_hparams target_space_id all_checkpoints problem hparams_set hparams "
+    "data_dir"
+).split()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

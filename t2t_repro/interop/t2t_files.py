@@ -9,7 +9,6 @@ from typing import Any
 from t2t_repro import schema, t2t_compat
 from t2t_repro.config import FIELDS, RECURRENT, HParams, snake_case
 from t2t_repro.errors import UserError
-from t2t_repro.fields import parse_overrides, parse_value
 
 _OF_LSTMS: dict[str, Any] = {"daisy_chain_variables": False}  # where variables lie, nothing else
 _ONLY_MULTIPROBLEMS = "multiproblem_"  # read by runs of several problems, which no Transformer is
@@ -57,11 +56,11 @@ def read_hparams(path: pathlib.Path, ignored: Collection[str] = ()) -> dict[str,
         for name, v in values.items()
         if name not in known and (name, v) not in _OF_LSTMS.items()
     }
-    wrong = [message for item in foreign.items() if (message := _complaint(*item))]
+    wrong = {name: text for name, value in foreign.items() if (text := _complaint(name, value))}
     if wrong:
-        names = ",".join(name for name, value in foreign.items() if _complaint(name, value))
         raise UserError(
-            f"{path}: {' '.join(wrong)} If your model does not need them: --ignore_hparams={names}."
+            f"{path}: {' '.join(wrong.values())} If your model does not need them: "
+            f"--ignore_hparams={','.join(wrong)}."
         )
     if "self_attention_type" not in ignored:
         _check_attention(own.get("self_attention_type"))
@@ -113,21 +112,6 @@ def _complaint(name: str, value: Any) -> str:
     except UserError as error:
         return str(error)
     return ""
-
-
-def read_overrides(text: str) -> dict[str, Any]:
-    """Returns {name: value} of T2T's --hparams for the hparams that are ours.
-
-    Raises:
-        UserError: on a name that we lack at another value than T2T's default, or a wrong value.
-    """
-    own = {}
-    for name, value in parse_overrides(text).items():
-        if name in FIELDS:
-            own[name] = parse_value(FIELDS[name], value)
-        elif complaint := _complaint(name, t2t_compat.parse(name, value)):
-            raise UserError(f"--hparams: {complaint}")
-    return own
 
 
 def write_hparams(hparams: HParams) -> str:

@@ -11,7 +11,7 @@ import keras
 import numpy as np
 
 from t2t_repro import __version__, registry
-from t2t_repro.config import BYTENET, TRANSFORMER, HParams
+from t2t_repro.config import BYTENET, TRANSFORMER, HParams, parse_overrides
 from t2t_repro.errors import UserError, unknown
 from t2t_repro.files import write_text_atomic, writing
 from t2t_repro.interop import (
@@ -168,8 +168,8 @@ def _hparams(
     if file.is_file():
         given = t2t_files.read_hparams(file, request.ignore_hparams.split(","))
     else:
-        given = t2t_files.read_overrides(said.get("hparams", ""))
-    given |= t2t_files.read_overrides(request.hparams)
+        given = parse_overrides(said.get("hparams", ""))
+    given |= parse_overrides(request.hparams)
     if request.target_space_id is not None:
         given["target_space_id"] = request.target_space_id
     return values | given, name, set(given)

@@ -95,13 +95,6 @@ def test_a_field_that_we_lack_at_another_value(file, name, value):
     t2t_files.read_hparams(file({name: value}), [name])
 
 
-def test_overrides():
-    text = "learning_rate=0.3,hidden_size=32,moe_k=2,daisy_chain_variables=True,use_tpu=False"
-    assert t2t_files.read_overrides(text) == {"learning_rate": 0.3, "hidden_size": 32}
-    with pytest.raises(UserError, match="--hparams"):
-        t2t_files.read_overrides("daisy_chain_variables=False")
-
-
 def test_hparams_that_are_written_are_all_of_t2ts(file, golden_path):
     sets = json.loads((golden_path / "hparams.json").read_text())
     written = json.loads(t2t_files.write_hparams(registry.get_hparams("transformer_base_v1")))

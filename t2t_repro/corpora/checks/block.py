@@ -53,17 +53,13 @@ class Side:
         """The lines in lower case, in one spelling of those that are equal: composed, without what
         is not seen."""
         text = self.lower
-        if not self.is_ascii:
-            for character in UNSEEN:
-                text = text.replace(character, "")
-            text = unicodedata.normalize("NFC", text)
-        return text.split("\n")
+        for character in UNSEEN:
+            text = text.replace(character, "")
+        return unicodedata.normalize("NFC", text).split("\n")
 
     @functools.cached_property
     def decomposed(self) -> int:
         """How many lines have letters that are written as several characters."""
-        if self.is_ascii or unicodedata.is_normalized("NFC", self.joined):
-            return 0
         return sum(not unicodedata.is_normalized("NFC", text) for text in self.texts)
 
     @functools.cached_property
