@@ -221,8 +221,8 @@ def _check_inert(given: Iterable[Any], name: str) -> None:
     """
     kinds: dict[bool, dict[str, list[str]]] = {True: {}, False: {}}
     for each in given:
-        at_rest, reason = t2t_compat.FLAGS[each.name]
-        means_more = at_rest is not None and str(each.value).lower() not in at_rest.split("|")
+        default, reason = t2t_compat.FLAGS[each.name]
+        means_more = default is not None and str(each.value).lower() not in default.split("|")
         kinds[means_more].setdefault(reason, []).append(f"--{each.name}={each.value}")
     refused, idle = (
         "; ".join(f"{', '.join(names)} ({reason})" for reason, names in kinds[kind].items())

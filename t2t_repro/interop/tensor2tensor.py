@@ -227,7 +227,7 @@ def _tables(model: SequenceModel) -> Iterator[tuple[str, SymbolEmbedding]]:
     def modality(size: int) -> str:
         return f"symbol_modality_{size}_{hp.hidden_size}"
 
-    one = sharing.of(hp, model.inputs_vocab_size, model.targets_vocab_size)
+    one = sharing.tied_tables(hp, model.inputs_vocab_size, model.targets_vocab_size)
     shared = hp.shared_embedding or one.both_sides  # by name; those of two modalities are two
     inputs, targets, softmax = model.inputs_embedding, model.targets_embedding, model.softmax
     yield f"{modality(inputs.vocab_size)}/{'shared' if shared else 'input_emb'}", inputs

@@ -174,24 +174,24 @@ class AttentionScore(Layer):
         return keys
 
     def score_weights(self) -> list:
-        """Returns the variables that `pairs` needs."""
+        """Returns the variables that `scores` needs."""
         return []
 
     def call(self, queries, keys):
         """Returns the logits (B, N, T, S) of what `queries` and `keys` returned."""
-        return self.pairs(queries, keys, self.score_weights())
+        return self.scores(queries, keys, self.score_weights())
 
-    def pairs(self, queries, keys, variables: list):
+    def scores(self, queries, keys, variables: list):
         """Returns the logits (B, N, T, S)."""
         return ops.matmul(queries, ops.transpose(keys, (0, 1, 3, 2)))
 
     def gradients(self, queries, keys, variables: list, upstream):
-        """Returns the gradients of `pairs`: of queries, of keys and of each variable.
+        """Returns the gradients of `scores`: of queries, of keys and of each variable.
 
         For attention in blocks, which computes the logits again when it needs them.
 
         Args:
-            queries, keys, variables: what `pairs` received.
+            queries, keys, variables: what `scores` received.
             upstream: (B, N, T, S), the gradient of the logits.
         """
         of_queries = ops.matmul(upstream, keys)
@@ -238,7 +238,7 @@ class Additive(AttentionScore):
     def score_weights(self):
         return [ops.copy(self.vector)]  # a tensor: no gradient of our own may see a variable
 
-    def pairs(self, queries, keys, variables):
+    def scores(self, queries, keys, variables):
         vector = ops.cast(variables[0], queries.dtype)
         return ops.einsum("bntsh,hn->bnts", self._hidden(queries, keys), vector)
 

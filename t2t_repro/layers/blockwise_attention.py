@@ -78,7 +78,7 @@ class _Pairs:
         key_start, key_positions, _ = self.block_of_keys(key_number)
         queries = _cut(self.queries, query_start, self.query_block)
         keys = _cut(self.keys, key_start, self.key_block)
-        logits = self.score.pairs(queries, keys, self.variables)
+        logits = self.score.scores(queries, keys, self.variables)
         segments = (
             x if x is None else ops.slice(x, (0, start), (ops.shape(x)[0], size))
             for x, start, size in (

@@ -47,7 +47,7 @@ class Parts:
             size, shards = sharing.rows(hp, vocab_size), hp.symbol_modality_num_shards
             return SymbolEmbedding(size, depth, shards, scale, dtype=self.dtype, name=name)
 
-        one = sharing.of(hp, inputs_vocab_size, targets_vocab_size)
+        one = sharing.tied_tables(hp, inputs_vocab_size, targets_vocab_size)
         if one.both_sides:
             inputs = targets = table(inputs_vocab_size, "shared")
         else:

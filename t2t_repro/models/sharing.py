@@ -15,7 +15,7 @@ class Sharing(NamedTuple):
     softmax: bool  # these and the softmax
 
 
-def of(hparams: HParams, inputs_vocab_size: int, targets_vocab_size: int) -> Sharing:
+def tied_tables(hparams: HParams, inputs_vocab_size: int, targets_vocab_size: int) -> Sharing:
     """Returns what a model shares.
 
     Tables of different numbers of rows share nothing, not even those of targets and softmax
@@ -40,7 +40,7 @@ def rows(hparams: HParams, vocab_size: int) -> int:
 def check(hparams: HParams, problem: Problem, data_dir: str | os.PathLike) -> None:
     """Refuses one table for two vocabularies of a problem, in which an id means two things.
 
-    Those of two sizes share nothing: see `of`.
+    Those of two sizes share nothing: see `tied_tables`.
 
     Args:
         hparams: the model's settings.

@@ -50,7 +50,7 @@ Hook = tuple[int, Callable[[int], None]]  # call the second with the step, at mu
 
 # In the `extra` of a checkpoint's state:
 _EVALUATE = "evaluate"  # an evaluation belongs to this checkpoint
-_NOT_FINITE = "nonfinite_steps"  # how many steps were left out since the run began
+_NOT_FINITE = "nonfinite_steps"  # how many steps were skipped since the run began
 _PADDING = "padding"  # the places and the tokens of the batches since the last report
 _SECONDS = "seconds"  # how long the run has trained, all its processes together
 
@@ -375,7 +375,7 @@ class Trainer:
         state = checkpoints.State(**self.devices.broadcast(self.model, note))
         self._state = state  # that of the newest checkpoint
         self._step, self._batches = state.step, state.batches
-        self._left_out = state.extra.get(_NOT_FINITE, 0)
+        self._skipped = state.extra.get(_NOT_FINITE, 0)
         # Of the batches since the last report.
         self._cells, self._tokens = state.extra.get(_PADDING, (0, 0))
         self._began = time.monotonic() - state.extra.get(_SECONDS, 0.0)
@@ -455,18 +455,18 @@ class Trainer:
 
     def _skip(self, batch: dict, made: distribution.Made) -> None:
         """Skips a batch whose loss or gradients are not finite, if that many may be skipped."""
-        self._left_out += 1
+        self._skipped += 1
         file = self._write_bad(batch, made.loss) if self._is_chief else "see the chief's"
         shapes, most = distribution.shapes(batch), self.plan.max_nonfinite_steps
         said = f"{made.fault()} at step {self._step + 1}, on a batch of {shapes} ({file})"
-        if self._left_out > most:
+        if self._skipped > most:
             newest = checkpoints.latest(self.run.checkpoints_dir)
             kept = f"the newest checkpoint is {newest}" if newest else "there is no checkpoint"
             raise UserError(
                 f"Expected a finite loss and gradients. Received: {said}; {kept}. "
-                f"{distribution.WHAT_TO_DO}; --max_nonfinite_steps={self._left_out} skips it."
+                f"{distribution.WHAT_TO_DO}; --max_nonfinite_steps={self._skipped} skips it."
             )
-        self.log.say(f"Skipped a batch, {self._left_out} of {most}: {said}.")
+        self.log.say(f"Skipped a batch, {self._skipped} of {most}: {said}.")
 
     def _write_bad(self, batch: Mapping[str, Any], loss: float) -> pathlib.Path:
         """Writes a batch whose loss or gradients are not finite into the run, and its text."""
@@ -522,7 +522,7 @@ class Trainer:
         each = 3600 * self.plan.keep_checkpoint_every_n_hours
         before, seconds = self._state.extra.get(_SECONDS, 0.0), round(now - self._began, 3)
         extra = {
-            **({_NOT_FINITE: self._left_out} if self._left_out else {}),
+            **({_NOT_FINITE: self._skipped} if self._skipped else {}),
             **({} if due else {checkpoints.PASSING: True}),
             _SECONDS: seconds,
             _PADDING: [self._cells, self._tokens],

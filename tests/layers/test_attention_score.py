@@ -49,7 +49,7 @@ def test_its_gradients_are_those_of_its_logits(name):
     variables = [tf.convert_to_tensor(v) for v in score.score_weights()]
     with tf.GradientTape() as tape:
         tape.watch([q, k, *variables])
-        logits = score.pairs(q, k, variables)
+        logits = score.scores(q, k, variables)
     expected = tape.gradient(logits, [q, k, *variables], upstream)
     of_q, of_k, of_variables = score.gradients(q, k, variables, upstream)
     for got, wanted in zip([of_q, of_k, *of_variables], expected, strict=True):

@@ -62,4 +62,4 @@ def test_every_table_goes_back(case):
 )
 def test_what_is_shared(changes, sizes, expected):
     hparams = registry.get_hparams("transformer_test", changes)
-    assert sharing.of(hparams, *sizes) == expected
+    assert sharing.tied_tables(hparams, *sizes) == expected
