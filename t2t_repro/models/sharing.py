@@ -60,7 +60,7 @@ def check_apart(hparams: HParams, problem: Problem, where: str) -> None:
     names = ("shared_embedding", "shared_embedding_and_softmax_weights")
     shared = [name for name in names if getattr(hparams, name)]
     sizes = problem.inputs_vocab_size(where), problem.targets_vocab_size(where)
-    if of(hparams, *sizes).both_sides:
+    if tied_tables(hparams, *sizes).both_sides:
         raise UserError(
             f"Expected one vocabulary for both sides, whose embeddings {' and '.join(shared)} "
             f"would share. Received: two, with tables of {rows(hparams, sizes[0]):,} rows each, in "
