@@ -1,4 +1,4 @@
-"""What every program shares: strict flags, --help, errors in one line, exit codes.
+"""The shared part of all programs: strict flags, --help, errors in one line, exit codes.
 
 A program is a module of `bin` with dataclasses whose fields are its flags (fields.py), `main(args)`
 and, made of them by `program`, `console`; it defines no global flag, so that importing it for its
@@ -54,12 +54,12 @@ def program(
     *,
     positional: str | None = None,
 ) -> Callable[..., None]:
-    """Returns a program's console script; runs it if its module is what `python -m` names.
+    """Returns a program's console script; runs it if `python -m` names its module.
 
     It takes the arguments without the program's name, or None: the process's own. It parses them,
-    loads --t2t_usr_dir, runs `main`, and leaves with an exit code: 2: the user can fix it, one line
-    on stderr says how; 130 at Ctrl-C and 143 at SIGTERM, with one line as well. It returns, or
-    where the process is the program's own leaves with 0, if all is done.
+    loads --t2t_usr_dir, runs `main`, and exits with a code: 2 after a UserError, printed as one
+    line on stderr; 130 after Ctrl-C and 143 after SIGTERM, also with one line. On success it
+    returns, or exits with 0 if the process is the program's own.
 
     Args:
         module: the module's __name__.
@@ -67,7 +67,7 @@ def program(
         doc: the text above the flags in --help.
         requests: dataclasses; the fields that `flag` has made are the flags.
         main: receives the parsed flags.
-        positional: the flag whose value may also stand alone, before the flags or behind them.
+        positional: the flag whose value may also stand alone, before or after the flags.
     """
 
     def console(argv: list[str] | None = None) -> None:
@@ -107,18 +107,18 @@ def program(
 
 
 def warn_unread(args: flags.FlagValues, names: Iterable[str]) -> None:
-    """Says which of these flags, that nothing reads beside the others, were given."""
+    """Warns of those of these flags that were given and have no effect."""
     given = [f"--{name}" for name in names if args[name].present]
     if given:
         print(f"Warning: {', '.join(given)} had no effect with the other flags.", file=sys.stderr)
 
 
 def check_given(values: Mapping[str, Any], hints: Mapping[str, str]) -> None:
-    """Refuses flags that say too little, naming all that is missing.
+    """Refuses missing flags; the error names all.
 
     Args:
         values: {flag: value}.
-        hints: {flag that needs a value: what to do about it}.
+        hints: {required flag: what to do about it}.
 
     Raises:
         UserError: if a flag has no value.
@@ -133,7 +133,7 @@ def check_given(values: Mapping[str, Any], hints: Mapping[str, str]) -> None:
 def request(args: flags.FlagValues, kind: type[Request]) -> Request:
     """Returns flags as a dataclass whose fields have their names.
 
-    A field `given` gets the names of those that stand in the command line.
+    A field `given` gets the names of those in the command line.
     """
     names = {field.name for field in dataclasses.fields(cast(Any, kind))}
     values = {name: args[name].value for name in names - {"given"}}
@@ -143,7 +143,7 @@ def request(args: flags.FlagValues, kind: type[Request]) -> Request:
 
 
 def run_flags(args: flags.FlagValues, folder: str = "output_dir") -> dict[str, Any]:
-    """Returns what the flags say of a trained run, as `runs.trained_run` takes it.
+    """Returns the arguments of `runs.trained_run` from the flags.
 
     Args:
         args: the parsed flags.
@@ -214,7 +214,7 @@ def _parse(name: str, args: flags.FlagValues, argv: list[str], positional: str |
 
 
 def _check_inert(given: Iterable[Any], name: str) -> None:
-    """Warns once of T2T's flags that mean nothing here.
+    """Warns once of T2T's flags without effect here.
 
     Raises:
         UserError: naming all whose values would mean more.
@@ -235,7 +235,7 @@ def _check_inert(given: Iterable[Any], name: str) -> None:
 
 
 def _one_line(error: Exception, own: set[str]) -> str:
-    """Returns what to say of an error that the user can fix, or else ""."""
+    """Returns the message of an error that the user can fix, else ""."""
     text = str(error)
     full = "No space left" in text or "File too large" in text  # TensorFlow's
     if process.lacks_memory(error):

@@ -1,8 +1,8 @@
 """HParams: every setting of a model, its training and its data, under tensor2tensor's names.
 
 The defaults are those of T2T's `basic_params1` (layers/common_hparams.py) with the Transformer's
-own additions (models/transformer.py, `transformer_base_v1`). What nothing can read says so.
-What there is to know of a setting stands at its field: type, bounds or choices, when it is read.
+own additions (models/transformer.py, `transformer_base_v1`). Each field has its type, bounds or
+choices, and the condition under which it is read.
 """
 
 import dataclasses
@@ -97,7 +97,7 @@ _MAY_CHANGE = (
 
 
 def may_change(name: str) -> bool:
-    """Whether a run that goes on may have another value of a setting."""
+    """Returns whether a resumed run may change a setting."""
     return name in _MAY_CHANGE or name.startswith("learning_rate") or "dropout" in name
 
 
@@ -108,8 +108,8 @@ def snake_case(name: str) -> str:
 
 
 def _sequence(letters: str) -> fields.Rule:
-    """Returns the rule of what is done before or after a sublayer: a add the residual, d dropout,
-    n normalize, z add it by a gate that begins as zero."""
+    """Returns the rule for pre- or postprocessing: a adds the residual, d is dropout, n normalizes,
+    z adds through a gate that begins at zero."""
     return fields.rule(
         lambda value: value == "none" or not set(value) - set(letters),
         f"{{name}} to be 'none' or letters of '{letters}'",
@@ -141,7 +141,7 @@ _LAYERS = AppliesIf(
 
 
 def _conflicts(hp: "HParams") -> Iterator[str]:
-    """Yields what is expected of several hparams together, and is not so."""
+    """Yields the broken rules over several hparams."""
     gathered = hp.optimizer_multistep_accumulate_steps
     if (snake_case(hp.optimizer) == "multistep_adam") != (gathered > 0):
         yield (
@@ -188,7 +188,7 @@ class HParams:
     """One complete configuration. Make variants with `dataclasses.replace` or `override`.
 
     Raises:
-        UserError: if a value is not possible, or a pair of values contradicts itself.
+        UserError: if a value is impossible, or two values contradict each other.
     """
 
     __pydantic_config__: ClassVar[dict] = {"extra": "forbid"}
@@ -352,7 +352,7 @@ class HParams:
 
     @property
     def reads_train_steps(self) -> bool:
-        """Whether a longer training would have had other steps from some step on."""
+        """Whether a longer training would differ before its end."""
         return "train_steps" in self.read_by_schedule or self.subword_dropout_final_steps > 0
 
     def override(self, changes: str | Mapping[str, Any] = "", **settings: Any) -> "HParams":

@@ -15,12 +15,12 @@ class UserError(ValueError):
 
 
 class Interrupted(KeyboardInterrupt):
-    """A signal's orderly end of a program: what is to be kept has been saved.
+    """The orderly end of a program by a signal: state is saved.
 
     Args:
         signum: the signal; the exit code is 128 more, as a shell gives it.
         where: the state in which the program stopped, for the message.
-        then: what to do about it, for the message.
+        then: what to do next, for the message.
     """
 
     def __init__(self, signum: int, where: str = "", then: str = "Run the same command to resume."):
@@ -31,7 +31,7 @@ class Interrupted(KeyboardInterrupt):
 
 
 def changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Returns "NAME was X, now Y" of each value of `before` that is another now."""
+    """Returns "NAME was X, now Y" for each value of `before` that differs now."""
     return [
         f"{k} was {was!r}, now {now.get(k)!r}" for k, was in before.items() if was != now.get(k)
     ]

@@ -23,8 +23,8 @@ class AppliesIf(NamedTuple):
     """When a field is read.
 
     Attributes:
-        condition: says so, given the whole configuration.
-        otherwise: what to tell who sets it all the same; {hp.NAME} is another field's value.
+        condition: a function of the whole configuration.
+        otherwise: the error if it is set and unread; {hp.NAME} is another field's value.
     """
 
     condition: Callable[[Any], bool]
@@ -109,8 +109,8 @@ def parse_like(value: Any, name: str, text: str) -> Any:
     """Reads the value of an override of an hparam that no field describes.
 
     Args:
-        value: what it holds, whose kind is wanted; of one that is neither number nor text, `text`
-            may be any JSON, or else is a text.
+        value: its value, whose kind `text` must have; if that is neither number nor text, `text` is
+            JSON or plain text.
         name: the hparam.
         text: its new value.
 

@@ -1,4 +1,4 @@
-"""Files that are whole or not there: written beside their name and renamed when complete."""
+"""Files that are whole or absent: written under a temporary name and renamed when complete."""
 
 import atexit
 import contextlib
@@ -24,11 +24,11 @@ Item = TypeVar("Item")
 
 @contextlib.contextmanager
 def writing(path: str | os.PathLike, mode: str = "w") -> Iterator[Any]:
-    """Opens a file that appears under its name when the block ends; a file there is replaced.
+    """Opens a file that appears under its name when the block ends, replacing an old one.
 
     Args:
-        path: the file. Its folder is made where there is none. A link stays one, and what it names
-            is replaced. What is no file, such as a pipe or /dev/stdout, is written to.
+        path: the file. Its folder is made if there is none. A link stays, and its target is
+            replaced. A pipe or device, such as /dev/stdout, is written directly.
         mode: "w" for UTF-8 text whose lines end in "\\n", "wb" for bytes.
     """
     text: dict[str, Any] = {} if "b" in mode else {"encoding": "utf-8", "newline": "\n"}
@@ -69,7 +69,7 @@ def writing_folder(path: str | os.PathLike) -> Iterator[pathlib.Path]:
 
 @contextlib.contextmanager
 def scratch_folder(path: pathlib.Path) -> Iterator[pathlib.Path]:
-    """Yields a folder beside `path`, empty also after a kill; it is gone behind the block."""
+    """Yields a folder beside `path`, empty also after a kill, and removed after the block."""
     unfinished = path.with_name(path.name + INCOMPLETE)
     shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.mkdir(parents=True)
@@ -80,9 +80,9 @@ def scratch_folder(path: pathlib.Path) -> Iterator[pathlib.Path]:
 
 
 def literal(folder: str | os.PathLike) -> str:
-    """Returns a name of a folder that TensorFlow, to which [ ] * ? are patterns, reads as it is.
+    """Returns a name of a folder that TensorFlow, for which [ ] * ? are patterns, reads literally.
 
-    Where its path has one of these, that is a link, until the process ends.
+    If its path has one of these, that is a temporary link.
     """
     if not set(os.fspath(folder)) & set("[]*?\\"):
         return os.fspath(folder)
@@ -93,7 +93,7 @@ def literal(folder: str | os.PathLike) -> str:
 
 
 def check_new_folder(path: pathlib.Path) -> None:
-    """Refuses what is there and is no empty folder.
+    """Refuses an existing path that is no empty folder.
 
     Raises:
         UserError: naming it.
@@ -112,7 +112,7 @@ def write_text_atomic(path: str | os.PathLike, text: str) -> None:
 
 
 def append_line(path: str | os.PathLike, line: str) -> None:
-    """Appends a line to UTF-8 text, behind one that a kill or a full disk has cut short a new one.
+    """Appends a line to UTF-8 text; after a truncated line it begins a new one.
 
     Args:
         path: a file of lines.
@@ -154,7 +154,7 @@ def locked(folder: str | os.PathLike, report: Callable[[str], None]) -> Iterator
     process, however that ends.
 
     Args:
-        folder: it is there.
+        folder: an existing one.
         report: receives a line if the block has to wait.
     """
     handle = os.open(folder, os.O_RDONLY)
@@ -170,7 +170,7 @@ def locked(folder: str | os.PathLike, report: Callable[[str], None]) -> Iterator
 
 
 def check_outputs(outputs: _Paths, inputs: _Paths) -> None:
-    """Refuses, before the work, outputs that would destroy what is read, or each other.
+    """Refuses, before the work, outputs that would overwrite an input or each other.
 
     Args:
         outputs: {what names it, such as "--json_file": what is to be written, or None}.
@@ -198,15 +198,14 @@ def appearing(
     wait_minutes: float = 0,
     clock: Any = time,
 ) -> Iterator[Item]:
-    """Yields what there is by step, and what is new as it appears.
+    """Yields the items by step, and new ones as they appear.
 
-    It is looked for anew after each, for a trainer removes old checkpoints.
+    It looks again after each, since a trainer removes old checkpoints.
 
     Args:
-        find: returns what there is: {step: item}.
-        min_steps: what is of earlier steps is passed over.
-        wait_minutes: for how long to wait for the next, counted from when the caller is done with
-            the last.
+        find: returns the items: {step: item}.
+        min_steps: items of earlier steps are skipped.
+        wait_minutes: how long to wait for the next, after the caller is done with the last.
         clock: has `time()` and `sleep(seconds)`.
     """
     until = clock.time() + 60 * wait_minutes

@@ -1,7 +1,7 @@
-"""What happens around the first import of TensorFlow and of Keras, whoever imports them.
+"""Hooks around the first import of TensorFlow and of Keras.
 
 TensorFlow's libraries print while they are loaded, whatever TF_CPP_MIN_LOG_LEVEL says: stderr goes
-through a filter for that time. Keras gets to know this package's classes by name, so that
+through a filter for that time. Keras learns this package's classes by name, so that
 `keras.saving.load_model` works after `import t2t_repro`, which loads neither.
 """
 
@@ -21,7 +21,7 @@ VARIABLE = "TF_CPP_MIN_LOG_LEVEL"
 
 
 class _Finder:
-    """Has a module loaded within a context, once, whoever imports it."""
+    """Loads a module within a context, once."""
 
     def __init__(self, name: str, loading: Callable[[ModuleType], Any]):
         self._name, self._loading = name, loading
@@ -43,7 +43,7 @@ class _Finder:
 
 
 def quiet_tensorflow() -> None:
-    """Lets TensorFlow be loaded in silence, unless the user's environment asks for its words."""
+    """Lets TensorFlow load silently, unless the environment asks for its log."""
     level = os.environ.setdefault(VARIABLE, "2")
     log = logging.getLogger("tensorflow")
     if level not in ("2", "3") or _is_of_use in log.filters:
@@ -54,8 +54,8 @@ def quiet_tensorflow() -> None:
 
 
 def _is_of_use(record: logging.LogRecord) -> bool:
-    """Whether a line of TensorFlow's log is not the advice against compiling for each shape, which
-    the programs do on purpose."""
+    """Returns False for the advice in TensorFlow's log against compiling for each shape, which the
+    programs do on purpose."""
     return "triggered tf.function retracing" not in record.getMessage()
 
 
@@ -78,9 +78,9 @@ def _quietly(tensorflow: Any) -> Iterator[None]:
 
 
 def register_classes(names: Mapping[str, Sequence[str]]) -> None:
-    """Lets Keras, as soon as it is there, find classes that are imported when one is loaded.
+    """Lets Keras, once imported, find classes that are imported on demand.
 
-    What they are made of need not be named: their modules import and register it.
+    Classes that they use need not be named: their modules import and register them.
 
     Args:
         names: {module of this package: names of classes}.

@@ -1,4 +1,4 @@
-"""What a training run will take, before anything of it is made, and whether this machine can.
+"""What a training run will take, before it begins, and whether this machine can do it.
 
 The seconds of a step follow from the operations of its matrix products and the rate at which the
 machine multiplies, measured now.
@@ -41,14 +41,14 @@ _WARM_UP, _MEASURED = 1.0, 0.5  # seconds: at first a process's threads share a 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Machine:
-    """What a run trains on.
+    """The machine of a run.
 
     Attributes:
-        devices: for people.
+        devices: in words.
         memory: bytes of the smallest; a CPU's is that of the machine; 0: unknown.
         kind: "GPU" or "CPU".
-        replicas: how many devices, or parts of a CPU, share each batch, of all workers.
-        sharing: how many of these share one device: the parts of a CPU.
+        replicas: how many devices, or virtual ones, share each batch, of all workers.
+        sharing: how many of these share one device: virtual devices of a CPU.
         rate: FLOP/s of one device's matrix products, in the precision of the model.
     """
 
@@ -64,9 +64,9 @@ class Machine:
 class TrainingPlan:
     """What a run will take: sizes in bytes, `flop` and `step_seconds` of a step on all devices.
 
-    `vocabulary` is estimated where the data are not there; `batch` is what an update is made of,
-    its tokens without padding; `memory` is that of each device; `checkpoints` lie on the disk at
-    once; `steps` are those that are left.
+    `vocabulary` is estimated without data; `batch` describes an update, its tokens without padding;
+    `memory` is that of each device; `checkpoints` is their number on the disk at once; `steps` are
+    the remaining ones.
     """
 
     hparams_set: str
@@ -87,7 +87,7 @@ class TrainingPlan:
 
     @property
     def hours(self) -> float:
-        """To the end, without evaluations."""
+        """Hours to the end, without evaluations."""
         return self.steps * self.step_seconds / 3600
 
     def to_json(self) -> str:
@@ -121,12 +121,12 @@ class TrainingPlan:
 
 
 def look_ahead(request: TrainRequest, where: Devices) -> TrainingPlan | None:
-    """Prints what a run will take, and returns it; None: it goes on from a checkpoint.
+    """Prints the plan of a run, and returns it; None: the run resumes from a checkpoint.
 
-    Of several workers the chief alone looks, and goes on whatever it sees.
+    Of several workers only the chief plans, and it refuses nothing.
 
     Raises:
-        UserError: if this machine plainly cannot do it; with one thing that it can.
+        UserError: if this machine cannot do it; the error has an alternative.
     """
     wishes = request.plan_flags
     if request.schedule == "evaluate" or not where.cluster.is_chief:
@@ -153,7 +153,7 @@ def look_ahead(request: TrainRequest, where: Devices) -> TrainingPlan | None:
 
 
 def examine(where: Devices, dtype: str) -> Machine:
-    """Returns what the devices of a run are; products in `dtype` are measured for a moment."""
+    """Returns the machine of a run; products in `dtype` are measured briefly."""
     size = {"CPU": 2048, "GPU": 8192}[where.kind]  # work for some 50 milliseconds
     a = ops.ones((size, size), dtype)
     taken: list[float] = []
@@ -175,11 +175,11 @@ def examine(where: Devices, dtype: str) -> Machine:
 
 
 def make(request: TrainRequest, machine: Machine) -> TrainingPlan:
-    """Returns what a run will take on a machine; nothing is made, and no step.
+    """Returns the plan of a run on a machine, without making anything.
 
     Raises:
-        UserError: as `batch_size.choose`; if data are broken, or are not there and nothing
-            makes them.
+        UserError: as `batch_size.choose`; if data are broken, or missing and not made by the
+            request.
     """
     request = batch_size.choose(request, machine.replicas)
     config, hparams = request.config, request.config.hparams
@@ -224,7 +224,7 @@ def make(request: TrainRequest, machine: Machine) -> TrainingPlan:
 
 
 def lacks(plan: TrainingPlan) -> dict[str, str]:
-    """Returns what a machine plainly lacks for a run, of "data", "memory", "disk" and "time"."""
+    """Returns what a machine lacks for a run, of "data", "memory", "disk" and "time"."""
     data, machine, found = plan.data, plan.machine, {}
     if data.missing:
         missing = ", ".join(data.missing)
@@ -258,7 +258,7 @@ def _step_seconds(hparams: HParams, flop: float, machine: Machine) -> float:
 
 
 def _vocabulary(request: TrainRequest, data: DataNeeds) -> tuple[int, int]:
-    """Returns the symbols of both sides, from the files or as many as the problem will make."""
+    """Returns the numbers of symbols of both sides, from the files or an estimate."""
     problem, data_dir, job = request.problem, request.config.data_dir, request.job
     try:
         return problem.inputs_vocab_size(data_dir), problem.targets_vocab_size(data_dir)
@@ -274,7 +274,7 @@ def _vocabulary(request: TrainRequest, data: DataNeeds) -> tuple[int, int]:
 
 
 def _copies(hparams: HParams) -> int:
-    """Returns how many values a checkpoint has of each parameter: its own and the optimizer's."""
+    """Returns how many values a checkpoint has for each parameter, with the optimizer's."""
     factored = snake_case(hparams.optimizer) == "adafactor"
     gathers = hparams.optimizer_multistep_accumulate_steps > 0
     return 1 + (hparams.ema_decay > 0) + (not factored) * (2 + gathers)

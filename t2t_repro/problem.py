@@ -1,8 +1,8 @@
-"""A problem: what a task must say about its data, under tensor2tensor's names.
+"""Problems: a task and its data, under tensor2tensor's names.
 
-A subclass says where its samples come from and what vocabulary they need; `data/generate.py` writes
-them, `data/pipeline.py` reads them. README.md has the smallest useful problem, under "I have my own
-text".
+A subclass defines its samples and its vocabulary; `data/generate.py` writes them,
+`data/pipeline.py` reads them. docs/own-text.md has the smallest useful problem, under "A problem of
+your own".
 """
 
 import copy
@@ -53,7 +53,7 @@ class Split:
 
 
 class OutputType:
-    """What the targets are, and so what t2t-decoder writes."""
+    """The kind of the targets, which t2t-decoder writes."""
 
     TEXT = "text"
     # Linearised tags (parsing/trees.py); trees over the words of the source are written.
@@ -64,7 +64,7 @@ class Problem:
     """A task. Subclasses describe it forwards; `Problem(was_reversed=True)` swaps its two sides.
 
     A reversed problem reads the forward problem's files and vocabulary: inputs and targets, their
-    encoders and space ids change places when they are read.
+    encoders and space ids are swapped when read.
     """
 
     name = ""  # set by register_problem; a reversed problem keeps the forward name, as in T2T
@@ -114,17 +114,17 @@ class Problem:
         raise NotImplementedError
 
     def missing_files(self, tmp_dir: str) -> list[sources.RawFile]:
-        """Returns the raw files that are not in `tmp_dir`, as far as that is known without them."""
+        """Returns the raw files missing from `tmp_dir`, as far as known without them."""
         return []
 
     def prepare_raw_files(self, tmp_dir: str, options: dict[str, Any]) -> None:
-        """Makes raw files in `tmp_dir` out of what the user's flags for this problem name.
+        """Makes raw files in `tmp_dir` from the user's flags for this problem.
 
-        Called once, before everything else; whatever it decides must be in the files it writes.
+        Called once, first; its decisions must be in the files that it writes.
 
         Args:
             tmp_dir: the folder of raw files.
-            options: the flags that were given, by name, such as {"treebank_dir": "/data/ptb"}.
+            options: the given flags, by name, such as {"treebank_dir": "/data/ptb"}.
 
         Raises:
             UserError: on a flag that is not for this problem.
@@ -135,7 +135,7 @@ class Problem:
     def prepare_vocabulary(
         self, data_dir: str, tmp_dir: str, track: Track = untracked, count: Count = count_tokens
     ) -> None:
-        """Makes the vocabulary files that are not in `data_dir` yet, as T2T does.
+        """Makes the missing vocabulary files in `data_dir`, as T2T does.
 
         Args:
             data_dir: the folder of the files.
@@ -145,7 +145,7 @@ class Problem:
         """
 
     def ask_vocab_size(self, size: int) -> None:
-        """Says how many subwords `prepare_vocabulary` shall build, whatever the problem says.
+        """Sets how many subwords `prepare_vocabulary` builds, overriding the problem.
 
         Raises:
             UserError: if it builds none.
@@ -153,7 +153,7 @@ class Problem:
         raise self._unread("vocab_size")
 
     def ask_vocabularies(self, files: Mapping[str, str]) -> None:
-        """Says which files of the user's `prepare_vocabulary` shall take.
+        """Sets the user's files for `prepare_vocabulary`.
 
         Args:
             files: {"inputs": path, "targets": path}; the same path twice: one for both sides.
@@ -170,14 +170,14 @@ class Problem:
         )
 
     def num_samples(self, tmp_dir: str, dataset_split: str) -> int | None:
-        """Returns how many samples a split has, where that is cheap to know; raw files are checked.
+        """Returns how many samples a split has, if cheap to know; checks the raw files.
 
-        `data/generate.py` asks before it starts, so that a broken file costs seconds, not hours.
+        `data/generate.py` calls it first, so that a broken file costs seconds, not hours.
         """
         return None
 
     def raw_text_files(self, tmp_dir: str, dataset_split: str) -> list[str]:
-        """Returns the files that a split is made of and nothing else, whose change is refused."""
+        """Returns the files from which alone a split is made; changing them is refused."""
         return []
 
     @property
@@ -194,12 +194,12 @@ class Problem:
         return True
 
     def are_vocabularies_separate(self, data_dir: str | os.PathLike) -> bool:
-        """Returns whether an id means one thing in inputs and another in targets, as is known."""
+        """Returns whether ids are known to mean different things in inputs and targets."""
         return False
 
     @property
     def lexicon_filename(self) -> str:
-        """The file in `data_dir` that has a word and its parts of speech on each line; "": none."""
+        """The file in `data_dir` with a word and its parts of speech on each line; "": none."""
         return ""
 
     def eval_metrics(self) -> list[str]:
@@ -209,11 +209,11 @@ class Problem:
     # --- what follows from it ------------------------------------------------------------------
 
     def forward(self) -> "Problem":
-        """Returns the problem as its files hold it: itself, unless it is reversed."""
+        """Returns the problem of the files: itself, unless it is reversed."""
         return self
 
     def stored_feature(self, name: str) -> str:
-        """Returns under which name the files hold "inputs", "targets_position" and the like."""
+        """Returns the files' name for "inputs", "targets_position" and the like."""
         return name
 
     def dataset_filename(self) -> str:
@@ -246,7 +246,7 @@ _OTHER = {"inputs": "targets", "targets": "inputs"}
 
 
 class _Reversed(Problem):
-    """What `was_reversed` changes: everything that is read changes sides."""
+    """A reversed problem: everything is read with sides swapped."""
 
     was_reversed = True
     forward_class: type[Problem]
@@ -276,7 +276,8 @@ def _reversed_class(cls: type[Problem]) -> type[Problem]:
 
 
 class Text2TextProblem(Problem):
-    """A problem of text pairs. Subclasses override `generate_samples`, and what else differs."""
+    """A problem of text pairs. Subclasses override `generate_samples`, and other members as
+    needed."""
 
     _asked_vocab_size = 0  # by `ask_vocab_size`; 0: it was not
 
@@ -305,7 +306,7 @@ class Text2TextProblem(Problem):
     # --- what follows from it ------------------------------------------------------------------
 
     def text_alone(self, tmp_dir: str) -> list[str]:
-        """Returns the splits that are text to decode and to score, and are made into no files."""
+        """Returns the splits that stay text, to decode and to score."""
         return []
 
     @property
@@ -324,7 +325,7 @@ class Text2TextProblem(Problem):
         return [] if self.vocab_type == VocabType.CHARACTER else [self.vocab_filename]
 
     def vocab_files(self, folder: str | os.PathLike) -> list[str]:
-        """Subwords whose number no problem says have the number that there are in their name."""
+        """Returns the names; subwords without a set number have their actual number in the name."""
         if self.use_vocab_from_other_problem:
             return self.use_vocab_from_other_problem.vocab_files(folder)
         if self._is_named_by_size:
@@ -344,18 +345,18 @@ class Text2TextProblem(Problem):
         return self.stored_encoders(data_dir)
 
     def stored_encoders(self, data_dir: str) -> dict[str, Any]:
-        """Returns the encoders that the samples of the files are made with, by side."""
+        """Returns the encoders of the files' samples, by side."""
         encoder = self._read_vocabulary(data_dir)
         return {"inputs": encoder, "targets": encoder}
 
     def kept_samples(self, data_dir: str, tmp_dir: str, dataset_split: str) -> Iterable[Sample]:
-        """Returns what `generate_samples` yields, but for the bad pairs that `data_dir` names."""
+        """Returns the samples of `generate_samples`, except the bad pairs listed in `data_dir`."""
         samples = self.generate_samples(data_dir, tmp_dir, dataset_split)
         path = bad_pairs.path_of(data_dir, self.dataset_filename())
         return bad_pairs.without(samples, bad_pairs.read(path, dataset_split))
 
     def generate_text_for_vocab(self, data_dir: str, tmp_dir: str) -> Iterator[str]:
-        """Yields the text that the subwords are built from."""
+        """Yields the text for the subwords."""
         samples = self.kept_samples(data_dir, tmp_dir, Split.TRAIN)
         for sample in itertools.islice(samples, self.max_samples_for_vocab):
             yield sample["inputs"]
@@ -391,19 +392,20 @@ class Text2TextProblem(Problem):
 
     @property
     def says_vocab_size(self) -> bool:
-        """Whether a subclass, or the problem whose vocabulary this is, says approx_vocab_size."""
+        """Returns whether a subclass, or the problem of the vocabulary, sets approx_vocab_size."""
         if self.use_vocab_from_other_problem:
             return self.use_vocab_from_other_problem.says_vocab_size
         return self._is_said("approx_vocab_size")
 
     @property
     def _is_named_by_size(self) -> bool:
-        """Whether the file of subwords has their number in its name: no subclass says either."""
+        """Returns whether the subword file has their number in its name: no subclass sets
+        either."""
         said = self._is_said("vocab_filename") or self.says_vocab_size
         return self.vocab_type == VocabType.SUBWORD and not said
 
     def _is_said(self, name: str) -> bool:
-        """Whether a subclass, or someone of this problem, says what the base class does."""
+        """Returns whether a subclass or this instance overrides the base class."""
         subclasses = itertools.takewhile(
             lambda cls: cls is not Text2TextProblem, type(self).__mro__
         )
@@ -442,11 +444,11 @@ class Text2TextProblem(Problem):
 
 
 def check_text(problem: Problem, what: str) -> None:
-    """Refuses a problem whose targets are no text, which alone has a BLEU.
+    """Refuses a problem whose targets are no text, because only text has a BLEU.
 
     Args:
         problem: the problem.
-        what: what scores it, such as a flag.
+        what: the flag or program that scores it.
 
     Raises:
         UserError: naming both.
@@ -459,7 +461,7 @@ def check_text(problem: Problem, what: str) -> None:
 
 
 class TranslateProblem(Text2TextProblem):
-    """Two languages. Subclasses say which files; those of a split are joined in `tmp_dir` first.
+    """Two languages. Subclasses name the files; those of a split are joined in `tmp_dir` first.
 
     The joined files are NAME-compiled-SPLIT.lang1 and .lang2: T2T's of train and dev, and where
     there is a test split its own, for which T2T takes dev's.
@@ -473,12 +475,12 @@ class TranslateProblem(Text2TextProblem):
     def source_data_files(self, dataset_split: str) -> list[Any]:
         """Returns [[URL or archive, (source file, target file)], ...].
 
-        `parallel.compile_data` says what else it may hold.
+        `parallel.compile_data` describes the other forms.
         """
         raise NotImplementedError
 
     def vocab_data_files(self) -> list[Any]:
-        """Returns the files that the subwords are built from, about 1 MB of each."""
+        """Returns the files for the subwords, about 1 MB of each."""
         return self.source_data_files(Split.TRAIN)
 
     def missing_files(self, tmp_dir: str) -> list[sources.RawFile]:
@@ -522,12 +524,12 @@ class TranslateProblem(Text2TextProblem):
 
 
 class TranslateDistillProblem(TranslateProblem):
-    """What a teacher makes of sentences, for a student to be trained on (Kim and Rush 2016).
+    """A teacher's translations, to train a student (Kim and Rush 2016).
 
     As T2T's: the files hold `inputs`, `targets` and `dist_targets`, and the last are read as the
-    targets, of every split. `source_data_files` returns what stands before the names of three
-    files, such as "distilled/train/": `inputs`, `gold` (the references) and `prediction` (what the
-    teacher wrote). The vocabulary must lie in `data_dir`: it is the teacher's.
+    targets, of every split. `source_data_files` returns the prefix of three files, such as
+    "distilled/train/": `inputs`, `gold` (the references) and `prediction` (what the teacher wrote).
+    The vocabulary must lie in `data_dir`: it is the teacher's.
     """
 
     FILES = ("inputs", "gold", "prediction")
@@ -557,7 +559,7 @@ class TranslateDistillProblem(TranslateProblem):
     def prepare_vocabulary(
         self, data_dir: str, tmp_dir: str, track: Track = untracked, count: Count = count_tokens
     ) -> None:
-        """Makes none: it is the teacher's, and must be there."""
+        """Makes none: it is the teacher's, and must exist."""
 
     def sample_encoder(self, data_dir: str) -> Callable[[Sample], Sample]:
         encode = super().sample_encoder(data_dir)
@@ -570,7 +572,7 @@ class TranslateDistillProblem(TranslateProblem):
         return encoded
 
     def distilled_path(self, tmp_dir: str, dataset_split: str) -> str:
-        """Returns what stands before the names of the three files."""
+        """Returns the prefix of the three files."""
         return self.source_data_files(dataset_split)
 
     def _three(self, tmp_dir: str, dataset_split: str) -> list[pathlib.Path]:

@@ -1,4 +1,4 @@
-"""This process and those that it starts: signals that wait for a save, children, cores, memory.
+"""This process and its children: deferred signals, programs, cores, memory.
 
     with process.handle_signals():           # a program's whole work
         ...                                  # a signal here raises Interrupted
@@ -91,7 +91,7 @@ def handle_signals() -> Iterator[None]:
 def reinstall_handlers() -> None:
     """Puts Python's handlers in again, where a library has put in its own beneath Python.
 
-    TensorFlow does so for SIGTERM when it connects to other workers, and then nobody hears it.
+    TensorFlow does so for SIGTERM when it connects to other workers, and the signal is then lost.
     """
     if threading.current_thread() is threading.main_thread():
         for signum in _SIGNALS:
@@ -128,15 +128,15 @@ def _mode(deferred: bool) -> Iterator[None]:
 
 
 def call(function: Callable, *arguments: Any) -> Any:
-    """Returns what a function returns in a process of its own, which prints nothing.
+    """Returns the result of a function in a process of its own, which prints nothing.
 
     Args:
-        function: what another process can import; pickled, as what it returns or raises.
-        arguments: what it gets; pickled.
+        function: importable; pickled, as its result or exception.
+        arguments: pickled.
 
     Raises:
-        MemoryError: if it is killed, as the system does for want of memory.
-        Exception: what the function raises.
+        MemoryError: if it is killed, as the system does without memory.
+        Exception: that of the function.
     """
     with concurrent.futures.ProcessPoolExecutor(1, SPAWN, _begin_silent_child) as pool:
         try:
@@ -152,11 +152,11 @@ def call(function: Callable, *arguments: Any) -> Any:
 
 
 def run_program(command: Sequence[str], doing: str) -> None:
-    """Runs one of this project's programs, which prints where this process does.
+    """Runs one of this project's programs, with this process's output.
 
     Raises:
         UserError: if it fails.
-        Interrupted: on a signal, which it got too.
+        Interrupted: on a signal, which the program gets too.
     """
     name, *argv = command
     module = _MODULES.get(name, name.removeprefix("t2t-").replace("-", "_"))
@@ -169,17 +169,17 @@ def run_program(command: Sequence[str], doing: str) -> None:
 
 
 def program(module: str, name: str, argv: list[str]) -> int:
-    """Runs a program in a process of its own, which prints where this one does.
+    """Runs a program in a process of its own, with this one's output.
 
-    A signal that this process gets goes on to it; so it ends in order.
+    A signal of this process is passed on to it.
 
     Args:
         module: its module, which has `console`.
-        name: as which it runs, such as "t2t-trainer".
+        name: the program's name, such as "t2t-trainer".
         argv: its flags.
 
     Returns:
-        Its exit code; of a kill, 128 and the signal.
+        Its exit code; after a kill, 128 plus the signal.
 
     Raises:
         Interrupted: on a signal, inside `handle_signals`, when it has ended.
@@ -234,7 +234,7 @@ def _program(module: str, name: str, argv: list[str]) -> None:
 
 
 def available_cores() -> int:
-    """Returns how many cores this process may use: of its affinity, or fewer by a quota."""
+    """Returns how many cores this process may use, by affinity and quota."""
     cores = _runnable()
     with contextlib.suppress(OSError, ValueError):  # no such cgroup, or "max 100000"
         most, period = (_CGROUP / "cpu.max").read_text().split()
@@ -245,9 +245,9 @@ def available_cores() -> int:
 def limit_threads() -> None:
     """Lets TensorFlow have no more threads than a container's quota has cores.
 
-    It counts the cores that it may run on: with a quota of two of 64 its 64 threads use up the
-    share of a moment at once, and all wait for the next. What the environment says already counts.
-    It must not be loaded yet.
+    TensorFlow counts the cores of its affinity: with a quota of 2 of 64, its 64 threads use up the
+    quota of each period at once and wait. The environment's own settings win. Call it before
+    TensorFlow loads.
     """
     if available_cores() < _runnable():
         for name in _THREADS:
@@ -261,7 +261,7 @@ def _runnable() -> int:
 
 
 def total_memory() -> int:
-    """Returns the bytes that there are: the less of the machine's and its cgroup's."""
+    """Returns the bytes of memory: the smaller of the machine's and its cgroup's."""
     import psutil
 
     total = psutil.virtual_memory().total
@@ -271,5 +271,5 @@ def total_memory() -> int:
 
 
 def lacks_memory(error: BaseException) -> bool:
-    """Returns whether an error of Python, TensorFlow or JAX says that there is no memory."""
+    """Returns whether an error of Python, TensorFlow or JAX means a lack of memory."""
     return any(sign in f"{type(error).__name__}: {error}" for sign in _NO_MEMORY)

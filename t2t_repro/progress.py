@@ -1,5 +1,5 @@
-"""How far long work is: on a terminal a line that changes, elsewhere a line every minute; each with
-the rate and the time left. At the end a line.
+"""Progress of long work: a changing line on a terminal, elsewhere a line every minute, with the
+rate and the time left. At the end a line.
 
     with progress.report("Reading FILE", total=4_000_000) as advance:
         advance(1_500_000)
@@ -7,7 +7,7 @@ the rate and the time left. At the end a line.
     for sample in progress.track(samples, "train", total=29_000, unit="samples"):
         ...
 
-All is on stderr but the line at the end, which goes where `report` is told.
+All lines go to stderr, except the last, which goes to `say` of `report`.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ _Item = TypeVar("_Item")
 
 
 def on_stderr(text: str) -> None:
-    """Prints a line on stderr, which is for what is not the result."""
+    """Prints a line on stderr, for messages that are no results."""
     print(text, file=sys.stderr, flush=True)
 
 
@@ -36,16 +36,16 @@ def report(
     done: int = 0,
     say: Callable[[str], None] = on_stderr,
 ) -> Iterator[Callable[..., None]]:
-    """Shows how far the block is, and says at its end how much was done in what time.
+    """Shows the progress of a block, and at its end the total and the time.
 
-    Yields `advance(count=1)`, which is told how much was done since.
+    Yields `advance(count=1)`, to call with the work done since.
 
     Args:
-        doing: such as "Reading FILE"; "": the line at the end begins with how much was done.
-        total: how much there is to do; None: unknown.
-        unit: what is counted, such as "sentences".
-        done: what an earlier run did, of `total`.
-        say: receives the line at the end.
+        doing: such as "Reading FILE"; "": the last line begins with the amount.
+        total: the whole amount; None: unknown.
+        unit: such as "sentences".
+        done: the part of `total` done by an earlier run.
+        say: receives the last line.
     """
     start = shown = time.monotonic()
     counted, terminal = 0, sys.stderr.isatty()

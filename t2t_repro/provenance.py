@@ -1,6 +1,6 @@
-"""provenance.json: what a run or an export was made of, by what, and how it translates.
+"""provenance.json: the inputs, programs and sample translations of a run or an export.
 
-`verify` repeats it: the hashes of data, vocabulary and weights, and the golden sentences.
+`verify` checks it: the hashes of data, vocabulary and weights, and the golden sentences.
 """
 
 import contextlib
@@ -60,18 +60,18 @@ class Golden:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Provenance:
-    """What was made of what.
+    """The record of a run or an export.
 
     Attributes:
         kind: RUN, or the form of an export.
         problem, hparams_set, random_seed: those of the run.
         step: of the weights.
-        programs: that worked on it, the first one first, each with versions and device.
+        programs: those that worked on it, oldest first, each with versions and device.
         data: {"raw file", "summary" of t2t-datagen, which has the seeds and the hashes of the text,
             "vocabulary", and splits: {path: SHA-256}}; in an export names without folders.
-        files: {path in the folder: SHA-256} of those that do not change.
+        files: {path in the folder: SHA-256} of files that do not change.
         decoding: the decode hparams of `golden`.
-        scores: what is known.
+        scores: the known ones.
         golden: sentences of dev.
     """
 
@@ -100,14 +100,14 @@ class Provenance:
 
 
 def read(folder: _Path) -> Provenance | None:
-    """Returns the record in a folder; None: there is none that can be read."""
+    """Returns the record in a folder; None: there is no readable one."""
     with contextlib.suppress(OSError, UserError):
         return schema.read(pathlib.Path(folder, NAME), Provenance)
     return None
 
 
 def add_scores(folder: pathlib.Path, scores: Sequence[Score]) -> None:
-    """Puts scores into the record in a folder, for those of the same name and sentences."""
+    """Adds scores to the record in a folder, replacing those of the same name and sentences."""
     if found := read(folder):
         known = {(score.name, score.of): score for score in (*found.scores, *scores)}
         dataclasses.replace(found, scores=tuple(known.values())).write(folder)
@@ -116,14 +116,14 @@ def add_scores(folder: pathlib.Path, scores: Sequence[Score]) -> None:
 def write_of_run(
     path: _Path, program: str, parent: _Path | None = None, *, data_dir: str | None = None
 ) -> None:
-    """Writes the record of a run's newest checkpoint, unless that is there.
+    """Writes the record of a run's newest checkpoint, unless it exists.
 
-    A run of which it cannot be written is as good as before.
+    If it cannot be written, the run is still good.
 
     Args:
         path: the run.
-        program: what has made it.
-        parent: the run that it was made of.
+        program: the one that made it.
+        parent: the run from which it was made.
         data_dir: the folder of its data; None: where it was trained.
     """
     try:
@@ -149,17 +149,17 @@ def write(
     program: str = "t2t-exporter",
     earlier: Provenance | None = None,
 ) -> None:
-    """Writes the record of a run, or of an export in whose folder everything else is.
+    """Writes the record of a run, or of an otherwise complete export.
 
     Args:
-        run: the run that was made or exported.
-        checkpoint: the one that was taken.
+        run: the new or exported run.
+        checkpoint: the one used.
         folder: where it is written.
         kind: RUN, or the form of the export, as --format names it.
         settings: how it decodes.
         translate: returns the translations of texts, and their scores.
-        program: what has made it.
-        earlier: the record of what a run was made of.
+        program: the one that made it.
+        earlier: the record of the run's origin.
     """
     config, files, same = run.config, _files_of(run, checkpoint), None
     if kind != RUN and (of_run := read(run.path)) and of_run.files == files:
@@ -186,7 +186,7 @@ def write(
 
 
 def verify(folder: pathlib.Path, translate: Translate | None = None) -> Iterator[tuple[str, str]]:
-    """Yields (state, what) of everything that is found of a run or an export.
+    """Yields (state, what) for each check of a run or an export.
 
     Args:
         folder: the run, or the export.
@@ -234,7 +234,7 @@ def translations(
 
 
 def _by_model(run: TrainedRun, checkpoint: pathlib.Path, settings: DecodeHParams) -> Translate:
-    """Returns what translates by the model of a run."""
+    """Returns the function that translates with a run's model."""
     from t2t_repro.decoding.engine import ModelEngine
 
     return lambda texts: translations(
@@ -264,7 +264,7 @@ def _sources(run: TrainedRun) -> list[str]:
 
 
 def _data(run: TrainedRun) -> dict[str, dict[str, str]]:
-    """Returns the hashes of what a run was made of, as far as it is known."""
+    """Returns the hashes of a run's inputs, as far as known."""
     folder = pathlib.Path(os.path.expanduser(run.asked_data_dir or run.config.data_dir))
     problem, raw = run.problem, []
     summary = summary_path(problem, folder)
@@ -279,7 +279,7 @@ def _data(run: TrainedRun) -> dict[str, dict[str, str]]:
 
 
 def _files_of(run: TrainedRun, checkpoint: pathlib.Path) -> dict[str, str]:
-    """Returns the files of a run that do not change while it is not trained; run.json grows."""
+    """Returns the files of a run that only training changes; run.json grows."""
     names = ("hparams.json", TRAINING_DATA, TUNED)
     return _hashes([*(run.path / name for name in names), *checkpoint.glob("*")], run.path)
 
@@ -298,9 +298,9 @@ def _state(path: pathlib.Path, digest: str) -> str:
 
 
 def _scores(run: TrainedRun, checkpoint: pathlib.Path) -> tuple[Score, ...]:
-    """Returns the scores of a checkpoint: of its evaluation, or of how it was tuned.
+    """Returns the scores of a checkpoint, from its evaluation or tuning.
 
-    What lies elsewhere, such as an average, has other weights at the same step, and no scores here.
+    A checkpoint elsewhere, such as an average, has other weights at the same step, so no scores.
     """
     choice, step = tune.read(run.path), checkpoints.step_of(checkpoint)
     own = [run.path] if choice else [run.path, run.path / "best"]  # the best are copies
@@ -320,7 +320,7 @@ def _scores(run: TrainedRun, checkpoint: pathlib.Path) -> tuple[Score, ...]:
 
 
 def _program(name: str) -> dict[str, str]:
-    """Returns what a program works with here; it loads Keras to know the device."""
+    """Returns a program's versions and device here; it loads Keras for the device."""
     from t2t_repro.training import devices
 
     # "-dirty" behind the commit where files differ; "" where it is no checkout.

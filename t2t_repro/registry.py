@@ -34,13 +34,13 @@ def register_hparams(
 ) -> Any:
     """Registers a function that returns a complete HParams, and returns it.
 
-    A name of this package's catalogue is the user's from then on; so it is with problems.
+    It may replace a set of this package's catalogue; the same holds for problems.
 
     Args:
         function: makes the set; None: a decorator is returned, as in
             `@register_hparams(problem="translate_ende_wmt14")`.
         name: of the set; "": the function's own.
-        problem: what the set was made for: t2t-trainer takes it where none is named; "": none.
+        problem: the set's own, which t2t-trainer takes if none is named; "": none.
 
     Raises:
         UserError: if the user has registered another set of this name.
@@ -87,7 +87,7 @@ def get_model(name: str) -> Any:
 
 
 def check_model(name: str) -> None:
-    """Refuses an unknown model, and imports none."""
+    """Refuses an unknown model, without importing any."""
     if name not in _MODELS:
         raise unknown("model", name, _MODELS)
 
@@ -119,7 +119,7 @@ def get_hparams(name: str, overrides: Any = "", model: str | None = None, **sett
 
 
 def get_own_hparams(name: str) -> HParams:
-    """Returns the hparam set `name` as this package has it, where a user's has taken the name too.
+    """Returns this package's hparam set `name`, also if a user's replaces it.
 
     Raises:
         UserError: as `get_hparams`.
@@ -160,7 +160,7 @@ def list_hparams() -> list[str]:
 
 
 def list_problems() -> list[str]:
-    """Returns the names of all problems, sorted. Each also exists with "_rev" behind its name."""
+    """Returns the names of all problems, sorted. Each also exists with "_rev" at the end."""
     _load_catalogue("problems")
     return sorted(_PROBLEMS)
 
@@ -197,7 +197,7 @@ def load_usr_dir(path: str) -> None:
 
 
 def usr_dir_of(cls: type) -> str:
-    """Returns the folder of the user's package that a class is of; "": it is of none."""
+    """Returns the folder of the user's package that defines a class; "": none does."""
     return _USR_DIRS.get(cls.__module__.partition(".")[0], "")
 
 

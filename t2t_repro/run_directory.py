@@ -1,4 +1,4 @@
-"""The run directory: what a training run writes, and what every later program reads of it.
+"""The run directory, which a training run writes and every later program reads.
 
 `hparams.json` (every resolved value, T2T's file), `run.json` (set, problem, version, seed,
 data_dir, command lines, SHA-256 of the vocabularies), the vocabularies that the run needs,
@@ -37,7 +37,7 @@ _MEND = "Fix the file, or begin a new run in another --output_dir."
 class _RunFile:
     """run.json: a `RunConfig` but for the hparams, which have a file of their own, as T2T's.
 
-    What another version has kept there besides is passed over.
+    Fields of other versions are ignored.
     """
 
     hparams_set: str
@@ -78,7 +78,7 @@ class RunDirectory:
         self.metrics_path = self.path / "metrics.jsonl"  # one JSON object a line
 
     def exists(self) -> bool:
-        """Whether a run was begun here."""
+        """Whether there is a run here."""
         return (self.path / "run.json").is_file()
 
     @property
@@ -109,22 +109,21 @@ class RunDirectory:
         vocabularies: Sequence[str],
         named: Iterable[str] = (),
     ) -> list[str]:
-        """Writes `config`, or checks it against the run that is here already.
+        """Writes `config`, or checks it against the existing run.
 
         Args:
             config: what is to run.
             command: the command line, kept with those before it.
-            vocabularies: files that the model's ids need; they are copied into the run.
-            named: settings that the command names: of a run that goes on they may change, if
-                `config.may_change`.
+            vocabularies: the vocabulary files, which are copied into the run.
+            named: settings in the command: a resumed run may change them if `config.may_change`.
 
         Returns:
-            What the run has otherwise from here on; it is kept in `changes`.
+            The changed settings, which `changes` keeps.
 
         Raises:
-            UserError: if another configuration, problem, seed or vocabulary was begun here (all
-                that differs is listed), or something that does not say what it is. Nothing was
-                written then.
+            UserError: if the existing run has another configuration, problem, seed or vocabulary
+                (all differences are listed), or the folder holds something else. Nothing is written
+                then.
         """
         news = self.check(config, named)
         self.check_vocabularies(vocabularies)
@@ -156,7 +155,7 @@ class RunDirectory:
         return news
 
     def parent(self) -> pathlib.Path | None:
-        """Returns the checkpoint whose weights it began with; None: it began with random ones.
+        """Returns the checkpoint with whose weights it began; None: with random ones.
 
         Raises:
             schema.Malformed: if the file that says so is broken.
@@ -174,21 +173,21 @@ class RunDirectory:
     def is_continued_by(self, other: "RunDirectory") -> bool:
         """Returns whether another run is this one, moved or copied, or of averages of its weights.
 
-        The command that began it, and when, goes with a run wherever it goes. What a run may
-        change may differ.
+        They have the same first command, at the same time. Settings that a run may change may
+        differ.
         """
         mine, others = self.config, other.config
         free = filter(may_change, [*vars(mine.hparams), "random_seed"])
         return mine.commands[:1] == others.commands[:1] and not _differences(mine, others, free)
 
     def check(self, config: RunConfig, named: Iterable[str] = ()) -> list[str]:
-        """Checks `config` against the run that is here already, if one is.
+        """Checks `config` against the existing run, if there is one.
 
         Returns:
             As `begin`.
 
         Raises:
-            UserError: as `begin`, but for the vocabularies.
+            UserError: as `begin`, except for the vocabularies.
         """
         if self.exists():
             before, others = self.config, set(filter(may_change, named))
@@ -209,13 +208,13 @@ class RunDirectory:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Keeps other writers out of the run while the block runs; readers need no lock.
+        """Locks out other writers of the run during the block; readers need no lock.
 
         The lock is the kernel's, on the file `trainer.lock`: it ends with the process, however
         that ends.
 
         Raises:
-            UserError: if another process writes here; it is named.
+            UserError: naming another process that writes here.
         """
         self.path.mkdir(parents=True, exist_ok=True)
         with open(self.path / _LOCK, "a", encoding="utf-8") as file:
@@ -234,7 +233,7 @@ class RunDirectory:
             yield
 
     def lock_holder(self) -> str:
-        """Returns what the process that has it `locked` says of itself; "": there is none."""
+        """Returns the description of the process that has it `locked`; "": none has."""
         with contextlib.suppress(OSError), open(self.path / _LOCK, encoding="utf-8") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -243,10 +242,10 @@ class RunDirectory:
         return ""  # also where there is no file, or no locks: nobody writes
 
     def copy_description(self, out: "RunDirectory") -> None:
-        """Copies what a decoder needs besides checkpoints: configuration and vocabularies.
+        """Copies the configuration and vocabularies, which a decoder needs besides checkpoints.
 
-        Nothing else: the folder may hold the text and the data, too. run.json comes last, since
-        where that is all the rest is.
+        Nothing else, since the folder may also hold text and data. run.json comes last, so that it
+        marks a whole copy.
         """
         vocabularies = (self.config.vocabularies if self.exists() else None) or ()
         for name in (*vocabularies, *_DESCRIPTION):
@@ -254,10 +253,10 @@ class RunDirectory:
                 _copy(self.path / name, out.path / name)
 
     def check_vocabularies(self, files: Iterable[str | os.PathLike]) -> None:
-        """Checks vocabularies against those with which the run was begun.
+        """Checks vocabularies against the run's own.
 
         Raises:
-            UserError: if one is another: its ids are of no use with this run.
+            UserError: if one differs: its ids do not fit this run.
         """
         known = self.config.vocabularies if self.exists() else None
         for file in map(pathlib.Path, files):
@@ -275,7 +274,7 @@ class RunDirectory:
         append_line(self.metrics_path, json.dumps(values))
 
     def read_metrics(self) -> list[dict[str, Any]]:
-        """Returns the rows of metrics.jsonl; one that a kill cut short is left out."""
+        """Returns the rows of metrics.jsonl, without a truncated one."""
         rows = []
         lines = self.metrics_path.read_bytes().splitlines() if self.metrics_path.exists() else ()
         for line in lines:
@@ -284,7 +283,7 @@ class RunDirectory:
         return rows
 
     def cut_metrics(self, step: int) -> None:
-        """Leaves out the lines of metrics.jsonl that are of later steps, or that are cut short."""
+        """Removes the lines of metrics.jsonl of later steps, and truncated ones."""
         kept = [row for row in self.read_metrics() if row.get("step", 0) <= step]
         text = "".join(json.dumps(row) + "\n" for row in kept)
         if self.metrics_path.exists() and self.metrics_path.read_bytes() != text.encode():
@@ -300,7 +299,7 @@ def problem_of(config: RunConfig) -> Any:
     """Returns the problem of a run.
 
     Raises:
-        UserError: if it is not known; a --t2t_usr_dir with which the run was made is named.
+        UserError: if it is unknown; the error names the run's --t2t_usr_dir.
     """
     try:
         return registry.get_problem(config.problem)
@@ -311,12 +310,12 @@ def problem_of(config: RunConfig) -> Any:
 
 
 def usr_dir_flag(t2t_usr_dir: str | None) -> str:
-    """Returns what follows a run's folder in a command that reads the run, for a shell."""
+    """Returns the --t2t_usr_dir flag of a run for a shell command, or ""."""
     return f" --t2t_usr_dir={shlex.quote(t2t_usr_dir)}" if t2t_usr_dir else ""
 
 
 def of_tensor2tensor(path: pathlib.Path) -> str:
-    """Returns what was received, and what to do, if `path` is of tensor2tensor; else "".
+    """Returns the end of an error if `path` is tensor2tensor's; else "".
 
     It may be a folder of its checkpoints, or the prefix of one.
     """

@@ -1,8 +1,8 @@
-"""A trained run as every program loads it: what it is, its vocabulary, its checkpoints, its model.
+"""A trained run as every program loads it: configuration, vocabulary, checkpoints, model.
 
 `t2t_repro.load` is for a program that translates.
 
-What a run is needs neither Keras nor TensorFlow; a model is made when it is asked for.
+The configuration needs neither Keras nor TensorFlow; the model is made on demand.
 """
 
 import contextlib
@@ -35,16 +35,16 @@ def trained_run(
     hparams: str = "",
     **named: str | None,
 ) -> "TrainedRun":
-    """Returns the run in a directory, which alone says what its problem and hparams are.
+    """Returns the run in a directory, which alone determines problem and hparams.
 
     Args:
         output_dir: the run directory.
         data_dir: the folder of the data; None: that of the run.
-        hparams: changes to the hparams, "name=value,name=value", of which the run was made.
-        named: its "problem", "hparams_set" and "model", as far as they were named.
+        hparams: "name=value,name=value", which must agree with the run's.
+        named: "problem", "hparams_set" and "model", if given.
 
     Raises:
-        UserError: if there is no run, or something that was named contradicts it.
+        UserError: if there is no run, or a given value contradicts it.
     """
     if not output_dir:
         raise UserError("Expected --output_dir, the directory of a trained run. Received: none.")
@@ -76,7 +76,7 @@ def is_transformer(model: str) -> bool:
 
 
 class TrainedRun(RunDirectory):
-    """The directory of a run that was trained, or is being trained; what it says is read once.
+    """A run that was trained or is being trained; its files are read once.
 
     Args:
         path: the run directory.
@@ -91,12 +91,12 @@ class TrainedRun(RunDirectory):
 
     @functools.cached_property
     def config(self) -> RunConfig:
-        """What the run is."""
+        """The configuration."""
         return super().config
 
     @functools.cached_property
     def problem(self) -> Problem:
-        """What it was trained on."""
+        """The problem."""
         return problem_of(self.config)
 
     def on(self, devices: Any) -> "TrainedRun":
@@ -107,7 +107,7 @@ class TrainedRun(RunDirectory):
 
     @functools.cached_property
     def data_dir(self) -> str:
-        """The folder of the data: what was asked for, or where the run was trained.
+        """The folder of the data: the given one, or that of the training.
 
         Raises:
             UserError: if the vocabulary in it is not that of the run.
@@ -116,7 +116,7 @@ class TrainedRun(RunDirectory):
 
     @functools.cached_property
     def vocabulary_dir(self) -> str:
-        """The folder of the vocabulary: the run itself, or where it is not there `data_dir`.
+        """The folder of the vocabulary: the run itself, or else `data_dir`.
 
         Raises:
             UserError: if the vocabulary there is not that of the run.
@@ -148,11 +148,11 @@ class TrainedRun(RunDirectory):
         return self.problem.feature_encoders(self.vocabulary_dir)
 
     def decode_settings(self, text: str | None = "", *, say: Say = _silent) -> DecodeHParams:
-        """Returns how to decode: what `text` says, then what was chosen, then the problem's own.
+        """Returns how to decode: `text` overrides the tuned settings, these the problem's own.
 
         Args:
             text: "name=value,name=value", as --decode_hparams.
-            say: gets a line about what was chosen, where that is what counts.
+            say: gets a line if the tuned settings are used.
 
         Raises:
             UserError: on an unknown name or a bad value.
@@ -181,14 +181,14 @@ class TrainedRun(RunDirectory):
         return checkpoints.find(path or self.path)
 
     def check_checkpoint(self, path: str | os.PathLike | None = None) -> None:
-        """Refuses a path where `checkpoint` would find none, and loads nothing heavy for it."""
+        """Refuses a path without a checkpoint, before anything heavy is loaded."""
         state.check_folder(path or self.path)
 
     def check_transformer(self, for_what: str) -> None:
-        """Refuses a run of another model where only a Transformer will do.
+        """Refuses a run of another model than a Transformer.
 
         Raises:
-            UserError: saying for what.
+            UserError: naming the purpose.
         """
         model = self.config.hparams.model
         if not is_transformer(model):
@@ -198,7 +198,7 @@ class TrainedRun(RunDirectory):
             )
 
     def new_model(self, *, with_weights: bool = False) -> Any:
-        """Returns the run's model as it is before anything is loaded.
+        """Returns the run's model before its weights are loaded.
 
         Args:
             with_weights: let it have attention weights. With attention_chunk_size=0 it has the same
@@ -251,7 +251,7 @@ class TrainedRun(RunDirectory):
             how: with_weights, say: as in `model`.
 
         Raises:
-            UserError: if another run is of another problem, or its vocabulary is another.
+            UserError: if another run has another problem or vocabulary.
         """
         from t2t_repro.decoding.engine import Ensemble
 
@@ -267,7 +267,7 @@ class TrainedRun(RunDirectory):
 
     @property
     def _ids(self) -> tuple[str, list[bytes]]:
-        """What decides what an id means."""
+        """Identifies the meaning of the ids."""
         return self.config.problem, [file.read_bytes() for file in self.vocabulary_files]
 
     def translator(self, engine: Any, settings: DecodeHParams, **how: Any) -> Any:
@@ -291,7 +291,7 @@ class TrainedRun(RunDirectory):
 
     @functools.cached_property
     def _constraint(self) -> Any:
-        """The constraint to trees: one, as an engine keeps what it compiles for each."""
+        """The constraint to trees, made once, because an engine compiles for each."""
         from t2t_repro.parsing.constraint import tree_constraint
 
         name = self.problem.lexicon_filename
@@ -311,8 +311,8 @@ def load(
         run: the run directory.
         checkpoint: a checkpoint, or another run; None: the newest of `run`, of RUN/best the
             best.
-        data_dir: the folder of the vocabulary; None: that of the run. A problem of one's own is
-            known once the package is imported that registers it.
+        data_dir: the folder of the vocabulary; None: that of the run. Import the package that
+            registers a problem of your own first.
 
     Raises:
         UserError: if there is no run, checkpoint or vocabulary.
@@ -327,7 +327,7 @@ class LoadedRun:
     """A run, with its model and its encoders.
 
     Attributes:
-        run: what it is: its path, hparams and problem.
+        run: its path, hparams and problem.
         model: as trained, a `Transformer` or another `SequenceModel`.
     """
 
@@ -353,11 +353,11 @@ class LoadedRun:
             sentences: the sentences.
             beam_size: 1 is greedy search; None: what was tuned for the run, else 4.
             alpha: exponent of the length penalty; None: likewise, else 0.6.
-            decode_hparams: what t2t-decoder takes so, "name=value,name=value", but what says
-                which lines of a file are decoded, or stands in no line, has no effect.
+            decode_hparams: as t2t-decoder's, "name=value,name=value"; those that choose lines of a
+                file, or do not change a line, have no effect.
 
         Raises:
-            UserError: on text alone, and on an unknown or bad decode hparam.
+            UserError: on a single string, and on an unknown or bad decode hparam.
         """
         given = {"beam_size": beam_size, "alpha": alpha}
         text = [f"{name}={value}" for name, value in given.items() if value is not None]

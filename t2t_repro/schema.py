@@ -1,4 +1,4 @@
-"""JSON that lies on a disk, read by a schema: what is not as it was written is named in one line.
+"""JSON files read by a schema; errors are one line.
 
 A schema is a type: a dataclass, whose `__post_init__` may check what its types cannot say, or such
 as `dict[str, int]`. Nothing is converted: a step "7" or 7.0 is no integer.
@@ -20,7 +20,7 @@ class Malformed(UserError):
 
 
 def read(path: str | os.PathLike, kind: type[T], fix: str = "") -> T:
-    """Returns what a JSON file holds, as `kind`.
+    """Returns the content of a JSON file as `kind`.
 
     Args:
         path: the file; UTF-8.
@@ -35,7 +35,7 @@ def read(path: str | os.PathLike, kind: type[T], fix: str = "") -> T:
 
 
 def parse(text: str | bytes, kind: type[T], name: str, fix: str = "") -> T:
-    """Returns what a JSON text holds, as `kind`; the errors call it `name`. See `read`."""
+    """Returns the content of a JSON text as `kind`; errors call it `name`. See `read`."""
     import pydantic  # slow to load, and --help needs none
 
     try:

@@ -20,21 +20,21 @@ from t2t_repro.progress import took
 
 
 def command(program: str, *switches: str, **flags: Any) -> list[str]:
-    """Returns a program with flags as a command; those whose value is None or "" are left out."""
+    """Returns a program with flags as a command, without those whose value is None or ""."""
     values = {name: value for name, value in flags.items() if value not in (None, "")}
     return [program, *switches, *(f"--{name}={value}" for name, value in values.items())]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Stage:
-    """A stage that is to be done.
+    """A stage of a long job.
 
     Attributes:
         name: one word.
-        says: what it does, in a few.
-        command: the program and its flags; (): none, the process does it itself.
-        outputs: files that are there when it is done, and tell what was made.
-        clear: folders that are removed before it is done again.
+        says: what it does, in a few words.
+        command: the program and its flags; (): the process does the work itself.
+        outputs: files that exist when it is done.
+        clear: folders to remove before it runs again.
         depends: what it depends on besides its command and the stages before it.
     """
 
@@ -48,14 +48,14 @@ class Stage:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Done:
-    """A stage that was finished.
+    """A finished stage.
 
     Attributes:
-        key: of its command, and of all before it.
-        command: the single program's command that it equals.
+        key: of its command and all before it.
+        command: the equivalent command.
         seconds: how long it took.
         files: {path in the folder: SHA-256} of its outputs.
-        found: what it found out, as JSON has it.
+        found: its result, as JSON.
     """
 
     key: str
@@ -67,13 +67,13 @@ class Done:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Record:
-    """What a folder was begun with, and what was done.
+    """The inputs of a folder, and its finished stages.
 
     Attributes:
         version: the project's.
-        begun_with: the flags that must stay; the SHA-256 of a file in the place of its name.
+        begun_with: the flags that must stay, with the SHA-256 of a file instead of its name.
         inputs: {file that was read: SHA-256}.
-        stages: those that were finished, in order.
+        stages: the finished ones, in order.
     """
 
     version: str
@@ -83,7 +83,7 @@ class Record:
 
 
 class Stages:
-    """Does stages that were not done yet, in order, and keeps the record. See `begin`."""
+    """Runs unfinished stages in order, and keeps the record. See `begin`."""
 
     def __init__(self, path: pathlib.Path, record: Record, say: Callable[[str], None]):
         self.record = record
@@ -91,15 +91,15 @@ class Stages:
         self._write()
 
     def run(self, stage: Stage, work: Callable[[], Any] | None = None) -> Any:
-        """Does a stage, unless that was done; returns what it found out.
+        """Runs a stage, unless it is done; returns its result.
 
         Args:
-            stage: what.
+            stage: the stage.
             work: does it; None: its command, as a program.
 
         Raises:
-            UserError: if the program fails; it has said why.
-            Interrupted: on a signal; the program has ended in order.
+            UserError: if the program fails; it has printed the reason.
+            Interrupted: on a signal; the program has ended.
         """
         folder, done = self._path.parent, self.record.stages.get(stage.name)
         command = (_wherever_it_lies(each, folder, self.record.inputs) for each in stage.command)
@@ -142,16 +142,16 @@ def begin(
     inputs: Iterable[str | os.PathLike],
     say: Callable[[str], None] = print,
 ) -> Iterator[Stages]:
-    """Yields the stages of a folder, which is this process's own meanwhile.
+    """Yields the stages of a folder, which is locked meanwhile.
 
     Args:
-        path: of the record, in the folder of all.
+        path: of the record, in the folder.
         flags: those that must stay, {name: value}.
-        inputs: the files that are read; they may be moved, and the folder too.
+        inputs: the input files; they and the folder may be moved.
         say: gets lines.
 
     Raises:
-        UserError: if the folder was begun with others, or holds something else.
+        UserError: if the folder has other flags or inputs, or holds something else.
     """
     folder = path.parent
     folder.mkdir(parents=True, exist_ok=True)
@@ -182,7 +182,7 @@ def begin(
 
 
 def _wherever_it_lies(argument: str, folder: pathlib.Path, inputs: Mapping[str, str]) -> str:
-    """Returns a flag that is the same when the folder or an input was moved."""
+    """Returns a flag in a form that stays the same if the folder or an input moves."""
     flag, equals, value = argument.partition("=")
     parts = (os.path.expanduser(part.strip()) for part in value.split(","))
     path = pathlib.Path(",".join(inputs.get(os.path.abspath(part), part) for part in parts))

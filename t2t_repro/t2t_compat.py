@@ -1,4 +1,4 @@
-"""tensor2tensor's flags and hparams that mean nothing here: their defaults, what to do instead.
+"""tensor2tensor's flags and hparams without effect here: their defaults, and what to use instead.
 
 A flag that changes no result is a warning. Any other one is accepted while it holds T2T's default;
 another value would change what T2T computes, or where: refused.
@@ -122,7 +122,7 @@ OF_THE_RUN = ("problem", "hparams_set", "hparams", "model")
 
 
 def _entries(table: str) -> Iterator[tuple[str, str, str, str]]:
-    """Yields name, "=" or "", what stands behind it, and what to do instead, of each entry."""
+    """Yields the name, "=" or "", the value, and what to use instead, of each entry."""
     for line in table.strip().splitlines():
         if not line.startswith(" "):
             instead = line
@@ -151,10 +151,9 @@ _LIMITS = ("max_input_seq_length", "max_target_seq_length")
 
 
 def from_t2t_value(field: dataclasses.Field, value: Any) -> Any:
-    """Returns the value of one of our hparams, of which T2T, which checks none, has other forms.
+    """Returns one of our hparams' values from T2T's forms of it.
 
-    They are 1 and 0 for True and False, None for what is off, and negative limits of lengths for
-    none.
+    T2T also allows 1 and 0 for True and False, None for off, and negative lengths for no limit.
     """
     if isinstance(field.default, bool) and type(value) is int and value in (0, 1):
         return bool(value)
@@ -192,12 +191,12 @@ def check(name: str, value: Any, own: Iterable[str]) -> None:
 
     Args:
         name: the hparam.
-        value: what it holds.
+        value: its value.
         own: the names of ours.
 
     Raises:
-        UserError: on another value: what it is, and what to write instead; on a name that T2T's
-            Transformer does not have either: the nearest names of ours.
+        UserError: on another value, with what to use instead; on a name that T2T's Transformer
+            lacks too, with the nearest of ours.
     """
     if name in RUN:
         return

@@ -1,1 +1,1 @@
-"""The programs: each turns its flags into a request of what is to be done, and hands it on."""
+"""The programs: each turns its flags into a request and makes one call with it."""

@@ -8,13 +8,13 @@ ckpt-STEP is the mean, computed in float64, of checkpoint STEP and the N-1 befor
   t2t-avg-all --tune --model_dir=RUN
   t2t-decoder --output_dir=RUN/finished --decode_from_file=FILE
 
-chooses on dev: tries the newest checkpoint, the mean of the newest (where the rate falls to 0 at
-the end, of those since it falls), and of those that t2t-trainer --keep_best kept, then length
-penalties and beams with the best of them, by sacreBLEU. What is usual (a mean, except of a rate
-that falls to 0 the newest, and beam 4, alpha 0.6) is taken unless something else is better by more
-than 0.3 BLEU. Writes a run directory with one checkpoint, and decoding.json. t2t-decoder,
-t2t-exporter, t2t-translate-all and t2t-visualize decode as it says, where --decode_hparams says
-nothing else. t2t-trainer --finish does it at the end of a training.
+chooses on dev, by sacreBLEU. It tries the newest checkpoint, the mean of the newest (if the rate
+falls to 0 at the end, of those during the fall) and of those that t2t-trainer --keep_best kept;
+then length penalties and beams with the best weights. The usual choice (a mean, or the newest if
+the rate falls to 0; beam 4, alpha 0.6) wins unless another is better by more than 0.3 BLEU. It
+writes a run directory with one checkpoint and decoding.json, whose settings t2t-decoder,
+t2t-exporter, t2t-translate-all and t2t-visualize use unless --decode_hparams overrides them.
+t2t-trainer --finish does this at the end of a training.
 """
 
 import contextlib
@@ -92,7 +92,7 @@ def average_all(
     """Writes the average of each `n` successive checkpoints of a run as a run directory.
 
     Args:
-        request: of which run, and which.
+        request: the run, and which averages.
         say: gets a line for each average.
         clock: as in `files.appearing`.
 
@@ -101,7 +101,7 @@ def average_all(
 
     Raises:
         UserError: if there are fewer than `n` checkpoints, the weights of one are damaged, both
-            runs are one, or the folder is another's or has averages of another `n`.
+            runs are the same, or the folder is another run's or has averages of another `n`.
     """
     from t2t_repro.training import checkpoints
 
@@ -151,7 +151,7 @@ def average_all(
 
 
 def _check_free(run: RunDirectory, out: RunDirectory, n: int) -> None:
-    """Refuses what `checkpoints.check_free` does, tuned weights, and means of other than n."""
+    """Refuses as `checkpoints.check_free`, and folders of tuned weights or of another n."""
     from t2t_repro.training import checkpoints
 
     checkpoints.check_free(run, out)

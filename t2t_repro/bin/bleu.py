@@ -1,4 +1,4 @@
-"""Scores translations: tensor2tensor's BLEU, sacreBLEU and the paper's compound-split BLEU.
+"""t2t-bleu: scores translations by sacreBLEU, tensor2tensor's BLEU and the paper's.
 
 One translated file:
     t2t-bleu --translation=my-wmt13.de --reference=wmt13_deen.de

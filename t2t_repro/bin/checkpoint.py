@@ -1,17 +1,17 @@
-"""Checkpoints of tensor2tensor 1.15.7 become runs, and runs become such checkpoints.
+"""t2t-checkpoint: imports checkpoints of tensor2tensor, and exports runs as such.
 
   t2t-checkpoint import --checkpoint=T2T_RUN --data_dir=T2T_DATA --output_dir=t2t_runs/imported
   t2t-decoder --output_dir=t2t_runs/imported --decode_from_file=FILE --decode_to_file=OUT
 
 T2T_RUN is a folder with a `checkpoint` file (its newest is taken), or a prefix such as
 T2T_RUN/model.ckpt-250000. The hparams come from hparams.json beside it, the problem from flags.txt;
-where they are missing, --hparams_set, --hparams and --problem say it. Weights, optimizer state and
-step are carried over. --all_checkpoints imports all of the run, as to average them.
+if they are missing, give --hparams_set, --hparams and --problem. Weights, optimizer state and step
+are imported. --all_checkpoints imports all of the run, such as for an average.
 
   t2t-checkpoint export --output_dir=t2t_runs/mine --t2t_dir=for_t2t
 
 writes for_t2t/model.ckpt-STEP with hparams.json, flags.txt, `checkpoint` and the vocabulary.
-tensor2tensor then decodes with it, and trains on if the optimizer's state is there:
+tensor2tensor then decodes with it, and trains on if there is an optimizer state:
 
   t2t-decoder --output_dir=for_t2t --data_dir=for_t2t --problem=PROBLEM --model=transformer \\
       --hparams_set=SET --decode_from_file=FILE

@@ -1,4 +1,4 @@
-"""t2t-compare: trains with post-norm and with pre-norm, or by several sets, and says what is best.
+"""t2t-compare: trains post-norm and pre-norm, or several sets, and reports which is best.
 
   t2t-compare --problem=translate_ende_multi30k --data_dir=t2t_data \\
       --hparams_set=transformer_multi30k --hparams=batch_size=512 \\
@@ -6,12 +6,12 @@
   t2t-compare --problem=translate_ende_multi30k --data_dir=t2t_data \\
       --hparams_sets=transformer_base_v1,transformer_base_v2 --output_dir=sets
 
-Each of depths x warm-ups x what is compared x seeds is a run directory of its own under
-OUTPUT_DIR/cells. Between post-norm and pre-norm only the sequences of pre- and postprocessing
-differ; of sets, the report lists what does. Each is compared with the warm-up that suits it.
-Written: report.html (pictures inside, nothing to load), report.md, report.json, results.csv and the
-pictures. A run that diverges is a result. Stopped or killed, the same command goes on; with more
-depths, warm-ups or seeds it adds their runs.
+Each combination of depth, warm-up, variant and seed is a run directory under OUTPUT_DIR/cells.
+Between post-norm and pre-norm only the sequences of pre- and postprocessing differ; between sets,
+the report lists the differences. Each is compared with its best warm-up. It writes report.html
+(self-contained), report.md, report.json, results.csv and the pictures. A run that diverges is a
+result. If interrupted, run the same command to resume; with more depths, warm-ups or seeds it adds
+their runs.
 """
 
 import dataclasses
@@ -59,7 +59,7 @@ class CompareFlags:
 
 
 def main(args: flags.FlagValues) -> None:
-    """Trains what is not trained yet, and writes the report."""
+    """Trains the missing runs, and writes the report."""
     study = study_of(args)
     from t2t_repro.study import report, runs  # slow to load
 
@@ -68,10 +68,10 @@ def main(args: flags.FlagValues) -> None:
 
 
 def study_of(args: flags.FlagValues) -> Study:
-    """Returns the comparison that the flags describe.
+    """Returns the comparison of the flags.
 
     Raises:
-        UserError: if they do not describe one.
+        UserError: if they define none.
     """
     compared_by = "hparams_sets" if args.hparams_sets else "hparams_set"
     named = ("problem", compared_by, "data_dir", "output_dir")
@@ -111,7 +111,7 @@ def study_of(args: flags.FlagValues) -> Study:
 
 
 def _numbers(flag: str, text: str) -> list[int | None]:
-    """Reads "2,6,12"; of "" one, that of the set."""
+    """Returns the numbers of "2,6,12"; for "" the set's own."""
     try:
         return list(dict.fromkeys(map(int, text.split(",")))) if text else [None]
     except ValueError:

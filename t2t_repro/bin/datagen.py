@@ -2,11 +2,10 @@
 
   t2t-datagen --problem=translate_ende_multi30k --data_dir=~/t2t_data --tmp_dir=~/t2t_raw
 
-reads the raw files in --tmp_dir (and downloads them where a problem knows how), and writes
-problem-train-00000-of-00100 and so on to --data_dir. Files that are there already are kept. All
-cores are used; the bytes do not depend on how many there are. After a kill or Ctrl-C the same
-command makes what is missing. --check_only checks the text and makes nothing. --runner takes the
-work to a cluster by Apache Beam.
+reads the raw files in --tmp_dir (and downloads them if the problem can), and writes
+problem-train-00000-of-00100 and so on to --data_dir. Existing files are kept. It uses all cores;
+the bytes do not depend on their number. If interrupted, run the same command to resume.
+--check_only checks the text and makes nothing. --runner uses a cluster, by Apache Beam.
 """
 
 import dataclasses
@@ -157,7 +156,7 @@ def main(args: flags.FlagValues) -> None:
 
 
 def vocabulary_of(args: flags.FlagValues) -> dict[str, Any]:
-    """Returns what vocabulary the flags ask for, as fields of `Job`.
+    """Returns the vocabulary that the flags ask for, as fields of `Job`.
 
     Raises:
         UserError: if they ask for two.
@@ -177,7 +176,7 @@ def vocabulary_of(args: flags.FlagValues) -> dict[str, Any]:
 
 
 def check_of(args: flags.FlagValues, problem: Problem) -> str:
-    """Returns what `Job.check` is to be for a problem."""
+    """Returns `Job.check` for a problem."""
     from t2t_repro.data.corpus_check import check_unasked
     from t2t_repro.data.job import DROP, KEEP
 
@@ -189,13 +188,13 @@ def check_of(args: flags.FlagValues, problem: Problem) -> str:
 
 
 def t2t_num_shards(problem: Problem) -> int:
-    """Returns into how many files tensor2tensor deals the training samples."""
+    """Returns the number of tensor2tensor's training files."""
     splits = {entry["split"]: entry["shards"] for entry in problem.dataset_splits}
     return splits.get(Split.TRAIN, 0)
 
 
 def t2t_vocab_size(problem: Problem) -> int:
-    """Returns how many subwords tensor2tensor builds where the problem does not say it; 0: none."""
+    """Returns how many subwords tensor2tensor builds if the problem sets no number; 0: none."""
     if not isinstance(problem, Text2TextProblem) or problem.says_vocab_size:
         return 0
     return problem.approx_vocab_size if problem.vocab_type == VocabType.SUBWORD else 0
@@ -222,7 +221,7 @@ def this_machine(usr_dir: str | None, processes: int | None = None) -> Any:
 
 
 def make_data(job: "Job", machine: Any, parent: str | None) -> dict:
-    """Makes the files of a job, says how far it is, prints and returns the summary.
+    """Makes the files of a job, with progress; prints and returns the summary.
 
     `parent` is the run whose vocabulary they get, if any.
     """
@@ -244,7 +243,7 @@ def make_data(job: "Job", machine: Any, parent: str | None) -> dict:
 
 
 def print_proposal(job: "Job", summary: dict, parent: str | None) -> None:
-    """Prints how to train on what was made, if that can be said.
+    """Prints how to train on the data, if there is a proposal.
 
     `parent` is the run whose vocabulary it has, if any.
     """
@@ -259,14 +258,14 @@ def print_proposal(job: "Job", summary: dict, parent: str | None) -> None:
 
 
 def load_problem(name: str, usr_dir: str | None) -> Problem:
-    """Returns a problem in a process that knows none yet."""
+    """Returns a problem in a new process."""
     if usr_dir:
         load_usr_dir(usr_dir)
     return registry.get_problem(name)
 
 
 def load_usr_dir(path: str) -> None:
-    """Loads the user's package in a process that knows nothing of it; who started it has warned."""
+    """Loads the user's package in a new process, without its warnings."""
     from t2t_repro.interop import usr_dir
 
     usr_dir.load(path, warn=lambda text: None)

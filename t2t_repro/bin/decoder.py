@@ -1,4 +1,4 @@
-"""Translate with a trained model: a file, a dataset, or what you type; or score translations.
+"""t2t-decoder: translates a file, a dataset or what you type; or scores translations.
 
     t2t-decoder --output_dir=RUN --decode_from_file=FILE --decode_to_file=OUT
     t2t-decoder --output_dir=RUN                          (the problem's dev split)
@@ -6,19 +6,19 @@
     t2t-decoder --output_dir=RUN --score_file=PAIRS --decode_to_file=OUT
 
 RUN is the directory that t2t-trainer made; the model, the problem and the vocabulary come from it.
---decode_hparams="beam_size=4,alpha=0.6,extra_length=100,batch_size=32,return_beams=True" says how.
-docs/decoding.md has the most used: limits of length, samples, n-best lists, token scores,
-alignments; t2t_repro/decoding/settings.py has all.
+--decode_hparams="beam_size=4,alpha=0.6,extra_length=100,batch_size=32,return_beams=True" sets how.
+docs/decoding.md has the most used: length limits, samples, n-best lists, token scores, alignments;
+t2t_repro/decoding/settings.py has all.
 
 A file of N lines gives N lines. For a parsing problem these are trees, and the repairs that made
 them valid are counted. --decode_reference prints BLEU. --engine=ctranslate2 decodes with
-CTranslate2, whose model goes into RUN/export; docs/decoding.md says when that is quicker.
+CTranslate2, whose model is written into RUN/export; docs/decoding.md tells when that is faster.
 
-A file may have any size. Stopped or killed, the same command goes on behind the last 8,192 lines
-that were finished, and ends with the same file (--t2t_exact, which sorts all lines, begins anew).
+A file may have any size. If interrupted, run the same command to resume after the last finished
+8,192 lines; it ends with the same file (--t2t_exact, which sorts all lines, starts over).
 
 --score_file reads lines "source TAB target" and writes for each the mean negative log-likelihood of
-a target token, the end of the sentence included, and behind a tab the sum.
+a target token, the end of the sentence included, then a tab and the sum.
 """
 
 from absl import flags

@@ -1,20 +1,19 @@
-"""t2t-distill: a student learns from what a trained run, its teacher, writes.
+"""t2t-distill: a student learns from the translations of a trained run, its teacher.
 
   t2t-distill --teacher=RUN --output_dir=DIR
   t2t-decoder --output_dir=DIR/model --decode_interactive
 
-has the teacher translate the sources of its training data, trains a student on that (the teacher's
-configuration with 6 encoder layers and 2 decoder layers, or --hparams_set and --hparams), takes of
-it what is best by dev, lets it decode greedily, and compares both on dev (DIR/dev/comparison.json).
+has the teacher translate the sources of its training data and trains a student on them (the
+teacher's configuration with 6 encoder and 2 decoder layers, or --hparams_set and --hparams). It
+chooses checkpoints on dev, decodes greedily, and compares both on dev (DIR/dev/comparison.json).
 
   --monolingual=more.en        the teacher translates these, too
   --back_translate=more.de     a student of the other direction, as large as the teacher, learns to
-                               write these sentences, from what the teacher makes of them
+                               write these sentences from the teacher's translations
 
-Each stage is a program of its own, whose command it prints. Stopped or killed, the same command
-goes on; what is done is not done again. With more --train_steps it trains on, but for a student
-whose rate falls to 0 at the end, which needs another folder.
-docs/extras.md has more.
+Each stage is a program, whose command is printed. If interrupted, run the same command to resume;
+finished stages are not repeated. More --train_steps continue the training, except for a student
+whose rate falls to 0 at the end, which needs another folder. docs/extras.md has more.
 """
 
 from absl import flags
@@ -24,7 +23,7 @@ from t2t_repro.distill.request import DistillRequest
 
 
 def main(args: flags.FlagValues) -> None:
-    """Does what the flags ask for."""
+    """Distills as the flags ask."""
     hint = "--teacher is a run that t2t-trainer or t2t-avg-all made."
     cli.check_given(args.flag_values_dict(), {"teacher": hint, "output_dir": hint})
     request = cli.request(args, DistillRequest)

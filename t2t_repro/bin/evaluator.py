@@ -3,11 +3,11 @@
   t2t-eval --output_dir=t2t_runs/quickstart
 
 takes the hparams, the problem and the data from the run, evaluates the newest checkpoint on the dev
-split, prints a table and writes eval-SPLIT-STEP.json into the run; with --eval_steps, and of
-another run's checkpoint, under a name that says so. The metrics are teacher-forced: each prediction
-sees the reference before it. approx_bleu_score and rouge are of ids, padding included, batch by
-batch, as T2T's: where there are few ids or short sentences, an untrained model has some. For a BLEU
-to publish, decode and use t2t-bleu.
+split, prints a table and writes eval-SPLIT-STEP.json into the run; --eval_steps and another run's
+checkpoint change that name. The metrics are teacher-forced: each prediction sees the reference
+before it. approx_bleu_score and rouge compare ids, padding included, batch by batch, as in T2T:
+with few ids or short sentences even an untrained model scores. For a BLEU to publish, decode and
+use t2t-bleu.
 """
 
 import dataclasses
@@ -27,7 +27,7 @@ from t2t_repro.runs import TrainedRun, trained_run
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class EvalRequest:
-    """The flags of t2t-eval, but for those that name the run."""
+    """The flags of t2t-eval, except those that name the run."""
 
     checkpoint_path: str | None = flag(
         None, "The checkpoint: a ckpt-STEP folder, or a run (its newest; of RUN/best, the best)."
@@ -54,7 +54,8 @@ def main(args: flags.FlagValues) -> None:
 
 
 def _apart(run: TrainedRun, result: dict[str, Any], steps: int) -> str:
-    """Returns what parts a result's name from that of the run's own weights on the whole split."""
+    """Returns what distinguishes a result's name from that of the run's weights on the whole
+    split."""
     sample = f"-{steps}-batches" if steps else ""
     own, folder = run.path.resolve(), pathlib.Path(result["checkpoint"]).resolve().parent
     folder = folder.parent if folder.name == "checkpoints" else folder

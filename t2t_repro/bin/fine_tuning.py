@@ -1,10 +1,9 @@
-"""The hparams that t2t-trainer proposes for fine-tuning, where it is told the parent and no set.
+"""The hparams that t2t-trainer proposes for fine-tuning, given a parent and no set.
 
-They are the parent's own, with fewer steps and a rate that rises in a short warm-up, for the
-optimizer begins anew, to that of the parent's last step, and falls to 0: a high rate unlearns what
-the parent knows, and one that does not fall ends where the last batches have drawn it. A parent
-whose own rate fell to 0 gives that of half its steps: by 0 nothing is learned. A direction that the
-parent has left is not taken up again.
+They are the parent's, with fewer steps. The rate rises in a short warm-up, because the optimizer
+begins anew, to that of the parent's last step, and falls to 0. A high rate forgets what the parent
+knows, and without a fall the last batches count too much. If the parent's rate fell to 0, that of
+half its steps is taken. Training in both directions is not repeated.
 """
 
 import dataclasses
@@ -28,14 +27,14 @@ _FELL = 0.25  # a last rate of less than this share of that half-way is the end 
 
 
 def imported(source: str, output_dir: str, data_dir: str, usr_dir: str | None) -> str:
-    """Returns the run to begin with: `source`, or where it is tensor2tensor's what becomes of it.
+    """Returns the run to begin with: `source`, or the import of a tensor2tensor run.
 
-    Its weights become a run inside the new one's directory, once.
+    The import is a run inside the new one's directory, made once.
 
     Args:
         source: a run or checkpoint, ours or tensor2tensor's.
         output_dir: the new run's directory.
-        data_dir: a folder that may have its vocabulary, besides those that it names.
+        data_dir: another folder that may have its vocabulary.
         usr_dir: the user's package.
 
     Raises:
@@ -71,11 +70,11 @@ def proposed(
     train_steps: int | None = None,
     say: Callable[[str], None] = print,
 ) -> tuple[str, HParams]:
-    """Returns the set and the hparams to fine-tune a run with, and says how they differ.
+    """Returns the set and the hparams to fine-tune a run with, and prints how they differ.
 
     Args:
         source: the run or one of its checkpoints.
-        overrides: changes to what is proposed, "name=value,name=value".
+        overrides: changes to the proposal, "name=value,name=value".
         train_steps: how many updates to make; None: a share of the parent's.
         say: gets a line.
 
@@ -119,7 +118,7 @@ def proposed(
 
 
 def _rate(rates: list[float]) -> tuple[float, str]:
-    """Returns the highest rate for a child of a run that reported these, and why that one."""
+    """Returns the highest rate for a child of a run with these rates, and the reason."""
     if not rates:
         return _RATE, "because that of the run is unknown"
     rate, why = rates[-1], "that of the run's last step"
@@ -130,7 +129,7 @@ def _rate(rates: list[float]) -> tuple[float, str]:
 
 
 def _run_of(path: pathlib.Path) -> RunDirectory:
-    """Returns the run of a path, which may be a checkpoint of it."""
+    """Returns the run of a path: a run or one of its checkpoints."""
     candidates = [path, *path.absolute().parents[:2]]
     return next((run for run in map(RunDirectory, candidates) if run.exists()), RunDirectory(path))
 

@@ -1,16 +1,16 @@
-"""Serve a model that t2t-exporter wrote: translations over HTTP, and a page to try it.
+"""t2t-server: serves translations of an export over HTTP, with a page to try it.
 
     t2t-server --model=RUN/export/STEP
     t2t-server --model=de-en=DIR --model=en-de=DIR
 
-prints a line with its address when it is ready; open it in a browser, or
+prints its address when it is ready; open it in a browser, or
 
     curl http://127.0.0.1:8000/translate -d '{"inputs": "A man is sleeping."}'
 
-Sentences of all clients are translated in batches. /healthz says whether it works, /metrics counts
-for Prometheus, and who speaks LibreTranslate's protocol is understood; docs/serving.md has every
-path. It answers this machine alone, unless --host names another address: it knows no passwords, and
-no encryption. Ctrl-C or SIGTERM: it answers what it was asked, and ends.
+Sentences of all clients are translated in batches. /healthz reports health, /metrics is for
+Prometheus, and clients may use LibreTranslate's protocol; docs/serving.md has every path. It has no
+passwords and no encryption, so it answers only this machine, unless --host names another address.
+On Ctrl-C or SIGTERM it answers pending requests and ends.
 """
 
 from absl import flags

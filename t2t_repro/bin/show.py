@@ -1,14 +1,14 @@
-"""t2t-show: what a run directory says of its run, in a terminal; also while it trains.
+"""t2t-show: shows a run in a terminal, also while it trains.
 
   t2t-show RUN
   t2t-show RUN --json            the same for programs
-  t2t-show RUN --verify          whether all is as provenance.json says; of an export too
+  t2t-show RUN --verify          checks a run or an export against provenance.json
 
-Shows the configuration that differs from its set, the parameters by component, the checkpoints with
+It shows the settings that differ from the set, the parameters by component, the checkpoints with
 their dev scores, the curves, the best and the last, and what to do next.
 
---verify hashes the run, its vocabulary, the data and the raw text again, and repeats 20 sentences,
-a line for each. The exit code is 1 if anything is not as it was.
+--verify hashes the run, its vocabulary, the data and the raw text again, and repeats 20
+translations, a line for each. The exit code is 1 if anything differs.
 """
 
 import dataclasses
@@ -65,7 +65,7 @@ def main(args: flags.FlagValues) -> None:
 
 
 def verify(folder: pathlib.Path, *, as_json: bool) -> None:
-    """Prints what is found of a run or an export; leaves with 1 if something is not as it was."""
+    """Prints the checks of a run or an export; exits with 1 if something differs."""
     from t2t_repro import provenance
 
     record, translate = provenance.read(folder), None

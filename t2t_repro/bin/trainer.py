@@ -2,19 +2,19 @@
 
   t2t-trainer
 
-alone trains a small model on data that it makes itself, in about two minutes on two cores, and
-shows what it has learned. With --hparams_set alone it trains that set on the problem that it was
-made for, such as transformer_big on translate_ende_wmt14, with its data in t2t_data and the run in
-t2t_runs/SET. Your own training needs a problem, a configuration and two folders:
+alone trains a small model on generated data, in about two minutes on two cores, and shows what it
+has learned. With --hparams_set alone it trains that set on its own problem, such as transformer_big
+on translate_ende_wmt14, with data in t2t_data and the run in t2t_runs/SET. Your own training needs
+a problem, a configuration and two folders:
 
   t2t-trainer --problem=translate_ende_multi30k --hparams_set=transformer_multi30k \\
       --generate_data --tmp_dir=RAW_FILES --data_dir=t2t_data --output_dir=t2t_runs/multi30k
 
-t2t-own-text trains on files of sentences of yours; t2t-datagen makes data of them.
+t2t-own-text trains on your own files of sentences; t2t-datagen makes data from them.
 
---registry_help lists problems and configurations. The same command continues a run that stopped,
-from its newest checkpoint, as if it had not stopped; --output_dir alone is enough to say which.
-SIGTERM and Ctrl-C save a checkpoint first (exit code 143 and 130); a second one leaves at once.
+--registry_help lists problems and configurations. If a run stopped, run the same command to resume
+from its newest checkpoint, as if it had not stopped; --output_dir alone is enough. SIGTERM and
+Ctrl-C save a checkpoint first (exit codes 143 and 130); a second one stops at once.
 """
 
 import dataclasses
@@ -120,7 +120,7 @@ class TrainFlags:
 
 
 def main(args: flags.FlagValues) -> None:
-    """Does what the flags say."""
+    """Trains or evaluates as the flags ask."""
     if args.registry_help:
         print(registry_help())
         return
@@ -157,7 +157,7 @@ def main(args: flags.FlagValues) -> None:
 def plan_and_train(request: TrainRequest) -> dict[str, float]:
     """Plans a run, makes its data and trains, or evaluates; returns the last evaluation.
 
-    It must come before anything else of TensorFlow or JAX.
+    Call it before anything else of TensorFlow or JAX.
 
     Raises:
         UserError: as `plan.look_ahead`, `batch_size.choose` and `trainer.run`.
@@ -179,9 +179,9 @@ def plan_and_train(request: TrainRequest) -> dict[str, float]:
 
 
 def request_of(args: flags.FlagValues) -> TrainRequest:
-    """Returns what the flags ask for; what they leave out is as `fill` knows it.
+    """Returns the request of the flags, completed by `fill`.
 
-    Flags that were given and that nothing reads beside the others are named in a warning.
+    A warning names the flags without effect beside the others.
 
     Raises:
         UserError: if they lack something or contradict each other.
@@ -255,7 +255,7 @@ def request_of(args: flags.FlagValues) -> TrainRequest:
 
 
 class Values(dict):
-    """{flag: value}, which knows what was read of it."""
+    """{flag: value}, which records what was read."""
 
     def __init__(self, values: Mapping[str, Any]):
         super().__init__(values)
@@ -267,7 +267,7 @@ class Values(dict):
 
 
 def is_quickstart(args: flags.FlagValues) -> bool:
-    """Whether the flags leave all to the embedded default, or name its set alone."""
+    """Returns whether the flags ask for the embedded default, or name only its set."""
     own = ("problem", "data_dir", "find_batch_size", "warm_start_from")
     named = any(args[name].value for name in own)
     of_its_set = args.hparams_set in (None, quickstart.HPARAMS_SET)
@@ -276,11 +276,11 @@ def is_quickstart(args: flags.FlagValues) -> bool:
 
 
 def fill(args: flags.FlagValues) -> tuple[Values, RunConfig | None]:
-    """Returns {flag: value}, what is known without being said included, and the run that is there.
+    """Returns {flag: value}, defaults included, and the existing run.
 
     Raises:
-        UserError: if a problem, a set or a folder is missing, or the run that is there is of a
-            problem that needs --t2t_usr_dir.
+        UserError: if a problem, a set or a folder is missing, or the existing run's problem needs
+            --t2t_usr_dir.
     """
     if is_quickstart(args):
         output_dir = args.output_dir or quickstart.OUTPUT_DIR
@@ -313,7 +313,7 @@ def fill(args: flags.FlagValues) -> tuple[Values, RunConfig | None]:
 
 
 def flags_to_persist(args: flags.FlagValues, values: Mapping[str, Any]) -> dict[str, str]:
-    """Returns {flag: text} of what a run keeps: what is not as it is by default."""
+    """Returns {flag: text} of the flags that a run keeps: those not at their defaults."""
     kept = {name: values.get(name) for name in KEPT if values.get(name) != args[name].default}
     if path := kept.get("warm_start_from"):
         kept["warm_start_from"] = os.path.abspath(path)
@@ -325,7 +325,7 @@ def hparams_of(values: Mapping[str, Any], before: RunConfig | None) -> tuple[str
 
     Args:
         values: {flag: value}, of `fill`.
-        before: the run that is there.
+        before: the existing run.
 
     Raises:
         UserError: on an unknown set or hparam, or one that would have no effect.
@@ -345,7 +345,7 @@ def hparams_of(values: Mapping[str, Any], before: RunConfig | None) -> tuple[str
 
 
 def _kept_flags(args: flags.FlagValues, before: RunConfig) -> dict[str, Any]:
-    """Returns {flag: value} of what a run has kept."""
+    """Returns {flag: value} of the flags that a run keeps."""
     options = (before.options or {}).items()
     found = {name: args[name].parser.parse(text) for name, text in options if name in KEPT}
     if args["local_eval_frequency"].present:  # which counts where no seconds are named
@@ -354,7 +354,7 @@ def _kept_flags(args: flags.FlagValues, before: RunConfig) -> dict[str, Any]:
 
 
 def _of_the_set(args: flags.FlagValues) -> dict[str, Any]:
-    """Returns what a set alone means: the problem that it was made for, in folders of the usual."""
+    """Returns the flags of a set alone: its problem, and the default folders."""
     if args.problem or not args.hparams_set:
         return {}
     problem = registry.problem_of_hparams(args.hparams_set)
@@ -365,13 +365,13 @@ def _of_the_set(args: flags.FlagValues) -> dict[str, Any]:
 
 
 def _run_in(output_dir: str | None) -> RunConfig | None:
-    """Returns what the run there is, if there is one."""
+    """Returns the run's configuration, if there is a run."""
     run = RunDirectory(output_dir) if output_dir else None
     return run.config if run and run.exists() else None
 
 
 def choices(values: Mapping[str, Any], split: str) -> dict[str, Any]:
-    """Returns the fields of `Plan` that the flags of best checkpoints and early stopping mean."""
+    """Returns the fields of `Plan` for the flags of best checkpoints and early stopping."""
     from t2t_repro.training.best import EarlyStopping, KeepBest
 
     found: dict[str, Any] = {}
@@ -385,7 +385,7 @@ def choices(values: Mapping[str, Any], split: str) -> dict[str, Any]:
 
 
 def finish(request: TrainRequest) -> None:
-    """Finishes a run that was trained, with what t2t-avg-all --tune tries by default."""
+    """Tunes a trained run, as t2t-avg-all --tune does by default."""
     from t2t_repro.decoding import tune
     from t2t_repro.provenance import write_of_run
     from t2t_repro.training import devices
@@ -397,14 +397,14 @@ def finish(request: TrainRequest) -> None:
 
 
 def generate(job: "Job", usr_dir: str | None) -> None:
-    """Makes the files that are not there yet, as t2t-datagen does, on all cores."""
+    """Makes the missing files, as t2t-datagen does, on all cores."""
     datagen.make_data(job, datagen.this_machine(usr_dir), None)
 
 
 def make_samples(
     model: "keras.Model", split: str, *, problem: Problem, config: RunConfig
 ) -> "Samples":
-    """Returns what writes samples of a run for TensorBoard; see `views/samples.py`."""
+    """Returns the writer of a run's samples for TensorBoard; see `views/samples.py`."""
     from t2t_repro.views import samples
 
     return samples.make(model, problem, config, split)
@@ -413,7 +413,7 @@ def make_samples(
 def make_bleu(
     problem: Problem, config: RunConfig, sentences: int
 ) -> "Callable[[keras.Model, str], DevBleu] | None":
-    """Returns what makes, of a model and a split, the BLEU of that many; None: of none.
+    """Returns the function that makes a `DevBleu` from a model and a split; None: no sentences.
 
     Raises:
         UserError: if the problem has no text to decode.

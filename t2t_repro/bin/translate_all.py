@@ -1,14 +1,14 @@
-"""Translate a file with every checkpoint of a run, and score the translations, as they appear.
+"""t2t-translate-all: translates a file with every checkpoint of a run, and scores it.
 
     t2t-translate-all --model_dir=RUN --source=FILE --translations_dir=OUT --reference=RIGHT
     t2t-translate-all --model_dir=RUN --source=FILE --wait_minutes=60      (beside a training)
 
 OUT gets PROBLEM-STEP for each checkpoint, under the time at which it was saved, so that t2t-bleu
---translations_dir=OUT draws them rightly into TensorBoard. With --reference it also gets
+--translations_dir=OUT draws them at the right times in TensorBoard. With --reference it also gets
 scores.json, scores.csv and scores.png: every BLEU of every step, and the curve.
 
-Killed and started again, it goes on: what is translated is not translated again. A checkpoint that
-the trainer has removed in the meantime, or that is not whole, is named and passed over.
+If interrupted, run the same command to resume; translated checkpoints are not translated again. A
+checkpoint that the trainer has removed in the meantime, or that is damaged, is named and skipped.
 """
 
 import contextlib
@@ -168,7 +168,7 @@ def translate_all(
 
 
 def _check_folder(folder: pathlib.Path, made_with: dict[str, Any]) -> None:
-    """Writes what the translations of a folder are made with, or checks it where that is there."""
+    """Records the settings of a folder's translations, or checks them against its record."""
     path = folder / _SETTINGS
     how = "Give another --translations_dir."
     before = schema.read(path, dict[str, Any], how) if path.exists() else {}

@@ -5,14 +5,14 @@
   t2t-visualize --output_dir=RUN --explain=page.html
   t2t-visualize --output_dir=RUN --positions
 
-The first draws what every head of every layer looks at while the model writes its own translation,
-or that of --target: attention.html is a page to explore in a browser (pick layer and head, point at
-a word), with the PNGs of all heads, and heads.csv and heads.json say which heads look at the next,
-the previous or the same word, or at the end mark. attention.npz holds the weights.
+The first draws the attention of every head while the model writes its own translation, or that of
+--target: attention.html is a page to explore in a browser (pick layer and head, point at a word),
+with the PNGs of all heads. heads.csv and heads.json list which heads look at the next, the previous
+or the same word, or at the end mark. attention.npz holds the weights.
 
---explain writes one page that computes: the run's weights, the forward pass and the beam search in
-a browser, without a network. It shows subwords, attention and the beam of any sentence, and what
-becomes of it where a head, a layer, the positions, the mask or the scaling is switched off.
+--explain writes one page with the run's weights, the forward pass and the beam search, which works
+in a browser without a network. It shows subwords, attention and the beam of any sentence, also with
+a head, a layer, the positions, the mask or the scaling switched off.
 """
 
 import dataclasses
@@ -30,7 +30,7 @@ from t2t_repro.runs import TrainedRun, trained_run
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class VisualizeRequest:
-    """The flags of t2t-visualize, but for those that name the run."""
+    """The flags of t2t-visualize, except those that name the run."""
 
     source: str | None = flag(None, "A sentence, to draw the attention of.")
     target: str | None = flag(None, "Its translation; default: the model's own.")

@@ -1,7 +1,7 @@
 """Callbacks of Keras: what t2t-trainer does beside its steps, for `Model.fit`.
 
-Keras's own work beside them. Of those here the order counts: what adds to the logs, `Bleu`, comes
-before what reads them.
+Keras's own callbacks work beside them. The order counts: `Bleu`, which adds to the logs, comes
+before those that read them.
 """
 
 from t2t_repro.callbacks.monitoring import (

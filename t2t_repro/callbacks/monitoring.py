@@ -1,4 +1,4 @@
-"""What is found in the course of a `fit`: BLEU, the best so far, faults, summaries, samples."""
+"""Monitors `fit`: BLEU, best checkpoints, non-finite steps, summaries, samples."""
 
 import math
 import os
@@ -21,7 +21,7 @@ _VALIDATED = "val_"  # how Keras marks in the logs what `validation_data` gave
 
 
 class EveryEpochs(keras.callbacks.Callback):
-    """Does something with sentences after every so many epochs, and after the last."""
+    """Does something with sentences every few epochs, and after the last."""
 
     def __init__(self, sentences: Sample, every: int):
         super().__init__()
@@ -35,12 +35,12 @@ class EveryEpochs(keras.callbacks.Callback):
 class Bleu(EveryEpochs):
     """Adds `val_bleu` to the logs of an epoch: sacreBLEU of greedy translations, in percent.
 
-    Those after it in the list see it: ModelCheckpoint("best.keras", monitor="val_bleu", mode="max",
-    save_best_only=True). How it is computed is said at the start.
+    Later callbacks in the list see it: ModelCheckpoint("best.keras", monitor="val_bleu",
+    mode="max", save_best_only=True). Its signature is printed at the start.
 
     Args:
         sentences: a `TextSample` or a `DevSample`.
-        every: decode after every this many epochs; the last is always one.
+        every: decode every this many epochs, and after the last.
 
     Attributes:
         signature: sacreBLEU's.
@@ -59,12 +59,12 @@ class Bleu(EveryEpochs):
 
 
 class Samples(EveryEpochs):
-    """Writes what the model makes of a few sentences for TensorBoard, and one's attention.
+    """Writes translations of a few sentences and one's attention for TensorBoard.
 
     Args:
         log_dir: gets the events, in its folder `samples`.
-        sentences: a `TextSample` or a `DevSample`: the first of it are taken.
-        every: after every this many epochs; the last is always one.
+        sentences: a `TextSample` or a `DevSample`, of which the first are taken.
+        every: every this many epochs, and after the last.
     """
 
     def __init__(self, log_dir: str | os.PathLike, sentences: Sample, every: int = 1):
@@ -85,7 +85,7 @@ class BestCheckpoints(keras.callbacks.Callback):
     """Keeps the weights of the epochs whose validation was best, as t2t-trainer --keep_best.
 
     `checkpoints.load_weights(model, folder / "best")` of t2t_repro.training takes the first of
-    them. Unlike those of ModelCheckpoint they stay the best when a program is started again.
+    them. Unlike ModelCheckpoint's they stay the best after a restart.
 
     They are the weights that were validated, or decoded with where the metric is "bleu". Those are
     moving averages with SwapEMAWeights(swap_on_epoch=True) before `Bleu` and this in the list.
@@ -118,11 +118,10 @@ class BestCheckpoints(keras.callbacks.Callback):
 class StopOnNonFinite(keras.callbacks.Callback):
     """Ends the training with an error at an update whose loss or gradients are not finite.
 
-    The model has skipped it already, and stands as before it. TerminateOnNaN does not see
-    gradients, and ends in silence.
+    The model has skipped that update. TerminateOnNaN does not see gradients, and ends silently.
 
     Args:
-        max_nonfinite_steps: let so many pass, as t2t-trainer.
+        max_nonfinite_steps: skip up to this many, as t2t-trainer.
     """
 
     def __init__(self, max_nonfinite_steps: int = 0):
@@ -149,7 +148,7 @@ class StopOnNonFinite(keras.callbacks.Callback):
             )
 
     def _made(self) -> int:
-        """Returns how many batches the optimizer has taken, which may gather several to an update.
+        """Returns how many batches the optimizer has taken; it may gather several for an update.
 
         `iterations` counts the updates.
         """
@@ -158,7 +157,7 @@ class StopOnNonFinite(keras.callbacks.Callback):
         return int(np.asarray(optimizer._iterations))
 
     def _is_scaling(self, logs: dict) -> bool:
-        """Whether the loss's scale was too large, and is halved: no fault until it is 0."""
+        """Returns whether the loss's scale was too large and is halved: no fault until it is 0."""
         optimizer = self.model.optimizer
         if not isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
             return False
@@ -170,7 +169,7 @@ class Summaries(keras.callbacks.Callback):
 
     The tags are those of t2t-trainer: `learning_rate`, `loss` (here the mean of the epoch so far),
     `weight_norm`, `gradient_norm` (before clipping), the norms by sublayer. Gradients are those of
-    a Transformer on one device. Nothing changes what is trained.
+    a Transformer on one device. The training stays the same.
 
     Args:
         log_dir: gets the events.
@@ -218,5 +217,5 @@ def _step(model: keras.Model) -> int:
 
 
 def _weights(model: keras.Model) -> dict[str, np.ndarray]:
-    """Returns copies, which the next step leaves."""
+    """Returns copies, which the next step does not change."""
     return {name: np.array(each) for name, each in checkpoints.weights(model).items()}

@@ -27,24 +27,24 @@ _BEST = "best_weights"
 
 
 class ExactResume(FitCallback):
-    """Saves what `fit` needs to go on after each epoch, and goes on when the program runs again.
+    """Saves after each epoch what `fit` needs to resume, and resumes when the program runs again.
 
     That is what t2t-trainer saves (weights, optimizer slots, step, random seeds, the position in
     the data), and the counters of the EarlyStopping, ReduceLROnPlateau and ModelCheckpoint beside
-    it. A program that was killed anywhere and is started again ends with the weights of one that
-    was not, bit by bit, if its data are the same at each start. Where an epoch takes long, give
-    `fit` fewer steps_per_epoch. keras.callbacks.BackupAndRestore restores weights and slots, but
-    neither the seeds of dropout nor the order of the data.
+    it. A program that was killed and is started again ends with the same weights, bit by bit, if
+    its data are the same at each start. If an epoch takes long, give `fit` fewer steps_per_epoch.
+    keras.callbacks.BackupAndRestore restores weights and slots, but neither the seeds of dropout
+    nor the order of the data.
 
     `fit` of a Transformer finds its place in the data by itself. `fit` of any other model takes
-    `**resume.prepare(x=..., ...)`, all its arguments by name. x is a tf.data.Dataset, whose end
-    begins it again, or with steps_per_epoch a generator: the batches until there are read and left
-    out. Quicker is a function of how many to leave out, which returns endless data: `lambda start:
+    `**resume.prepare(x=..., ...)`, all its arguments by name. x is a tf.data.Dataset, which
+    repeats, or with steps_per_epoch a generator: earlier batches are read and skipped. Faster is a
+    function of the number of batches to skip, which returns endless data: `lambda start:
     t2t_repro.data.dataset(..., start=start)`.
 
-    SwapEMAWeights(swap_on_epoch=True) belongs behind it in `callbacks`: in front of it, it has put
-    the averages into the model before the trained weights are kept, and a longer `fit` begins with
-    those averages.
+    SwapEMAWeights(swap_on_epoch=True) must follow it in `callbacks`: before it, it would swap the
+    averages in before the trained weights are saved, and a longer `fit` would begin with the
+    averages.
 
     Example:
 
@@ -53,7 +53,7 @@ class ExactResume(FitCallback):
 
     Args:
         folder: gets `checkpoints/ckpt-STEP`, which t2t_repro.training.checkpoints reads.
-        keep: the newest this many checkpoints; 0: all.
+        keep: how many of the newest checkpoints; 0: all.
     """
 
     def __init__(self, folder: str | os.PathLike, keep: int = 2):
@@ -63,14 +63,14 @@ class ExactResume(FitCallback):
         self._prepared = False
 
     def prepare(self, **arguments: Any) -> dict[str, Any]:
-        """Returns the arguments of `fit`, with the data from where the newest checkpoint stands.
+        """Returns the arguments of `fit`, with the data after the newest checkpoint.
 
         Args:
-            arguments: what `fit` is given, by name: x from its start, and all the others.
+            arguments: those of `fit`, by name: x from its start, and all the others.
 
         Raises:
-            UserError: if the position in such data cannot be found again, or there are checkpoints
-                but none is whole.
+            UserError: if the position in such data cannot be found again, or all checkpoints are
+                damaged.
         """
         self._others = _named(arguments.get("callbacks"))
         self._found = checkpoints.newest_whole(self._folder, on_stderr)
@@ -127,7 +127,7 @@ class ExactResume(FitCallback):
                 self._save(self._epoch + 1, self.model.stop_training)
 
     def _restoring(self) -> list[Any]:
-        """Returns the callbacks that end a training by the best weights, as EarlyStopping may."""
+        """Returns the callbacks that restore the best weights at the end, as EarlyStopping may."""
         others = self._others.values()
         return [each for each in others if getattr(each, "restore_best_weights", False)]
 
@@ -156,7 +156,7 @@ class ExactResume(FitCallback):
 
 
 def _named(callbacks: Any) -> dict[str, keras.callbacks.Callback]:
-    """Returns the callbacks by class, numbered among their like."""
+    """Returns the callbacks by class, numbered within it."""
     given = callbacks_in(callbacks)
     kinds = [type(callback).__name__ for callback in given]
     return {f"{kind}-{kinds[:i].count(kind)}": given[i] for i, kind in enumerate(kinds)}
