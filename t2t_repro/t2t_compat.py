@@ -35,7 +35,7 @@ devices are chosen by --worker_gpu, or TF_CONFIG; there are no TPUs and no param
 set TF_NUM_INTEROP_THREADS and TF_NUM_INTRAOP_THREADS
   inter_op_parallelism_threads intra_op_parallelism_threads
 decode with t2t-decoder and score with t2t-bleu
-  eval_run_autoregressive=false decode_hparams decode_from_file decode_to_file
+  eval_run_autoregressive=true|false decode_hparams decode_from_file decode_to_file
   decode_reference decode_in_memory=true|false
 t2t-exporter writes a SavedModel of a run
   export_as_tfhub=false export_saved_model=false export_saved_model_api_version

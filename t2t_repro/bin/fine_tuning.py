@@ -45,23 +45,21 @@ def imported(source: str, output_dir: str, data_dir: str, usr_dir: str | None) -
     where = os.path.realpath(os.path.expanduser(source))
     digest = hashlib.sha256(os.fsencode(where)).hexdigest()[:8]
     run = RunDirectory(pathlib.Path(output_dir, f"warm_start_{digest}"))
+    flags = {"checkpoint": where, "output_dir": run.path, "optimizer_state": False}
     run.path.mkdir(parents=True, exist_ok=True)
     with locked(run.path, print):
         if not any(run.checkpoints_dir.glob("ckpt-*")):  # here TensorFlow is not to begin yet
-            process.call(_import, where, run.path, data_dir, usr_dir)
+            process.call(_import, flags | {"data_dir": data_dir, "t2t_usr_dir": usr_dir})
             print(f"Imported the weights of {source} as {run.path}.")
     return os.fspath(run.path)
 
 
-def _import(source: str, output_dir: pathlib.Path, data_dir: str, usr_dir: str | None) -> None:
-    if usr_dir:
-        datagen.load_usr_dir(usr_dir)
+def _import(flags: dict[str, Any]) -> None:
+    if flags["t2t_usr_dir"]:
+        datagen.load_usr_dir(flags["t2t_usr_dir"])
     from t2t_repro.interop import t2t_runs
 
-    what: dict[str, Any] = {"optimizer_state": False, "data_dir": data_dir, "t2t_usr_dir": usr_dir}
-    t2t_runs.import_checkpoint(
-        t2t_runs.ImportRequest(checkpoint=source, output_dir=output_dir, **what)
-    )
+    t2t_runs.import_checkpoint(t2t_runs.ImportRequest(**flags))
 
 
 def proposed(

@@ -21,7 +21,7 @@ from t2t_repro.interop import (
     t2t_shapes,
     tensor2tensor,
 )
-from t2t_repro.models.build import model_for, target_space
+from t2t_repro.models.build import model_for
 from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.runs import TrainedRun
 from t2t_repro.training import checkpoints, optimizers, trainable
@@ -213,11 +213,13 @@ def _check_target_space(source: t2t_checkpoint.Checkpoint, problem, hparams: HPa
     if len(slots) < 2:
         return
     trained = np.flatnonzero(source.array(slots[1]).any(axis=-1))
-    if len(trained) and target_space(problem, hparams) not in trained:
+    given = hparams.target_space_id
+    target_space = int(problem.target_space_id) if given is None else given
+    if len(trained) and target_space not in trained:
         rows = " or ".join(map(str, trained))
         raise UserError(
             f"Expected the kind of target for which {source.prefix} was trained. Received: "
-            f"{problem.name}, with {target_space(problem, hparams)}. If it is the right problem, "
+            f"{problem.name}, with {target_space}. If it is the right problem, "
             f"give --target_space_id={rows}."
         )
 

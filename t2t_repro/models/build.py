@@ -8,12 +8,6 @@ from t2t_repro.models import sharing
 from t2t_repro.problem import Problem
 
 
-def target_space(problem: Problem, hparams: HParams) -> int:
-    """Returns the kind of target: what the hparams say, or else the problem."""
-    own = hparams.target_space_id
-    return int(problem.target_space_id if own is None else own)
-
-
 def model_for(problem: Problem, hparams: HParams, data_dir: str) -> Any:
     """Returns a new model for the vocabularies in `data_dir`, with all its variables made.
 
@@ -27,5 +21,5 @@ def model_for(problem: Problem, hparams: HParams, data_dir: str) -> Any:
         hparams,
         inputs_vocab_size=problem.inputs_vocab_size(data_dir),
         targets_vocab_size=problem.targets_vocab_size(data_dir),
-        target_space_id=target_space(problem, hparams),
+        target_space_id=int(problem.target_space_id),
     )

@@ -80,7 +80,8 @@ class SequenceModel(GuardedModel):
 
         Args:
             hparams: every setting, or the name of a set.
-            inputs_vocab_size, targets_vocab_size, target_space_id: as in the constructor.
+            inputs_vocab_size, targets_vocab_size, target_space_id: as in the constructor; the
+                last is that of the hparams, if they name one.
             settings: changes to the hparams: hidden_size=64, num_heads=4.
 
         Raises:
@@ -89,6 +90,8 @@ class SequenceModel(GuardedModel):
         hparams = registry.get_hparams(hparams) if isinstance(hparams, str) else hparams
         hparams = hparams.override(**settings)
         sizes = inputs_vocab_size, targets_vocab_size
+        if hparams.target_space_id is not None:
+            target_space_id = hparams.target_space_id
         model = cls(hparams, *sizes, target_space_id=target_space_id)
         model.build()
         return model
