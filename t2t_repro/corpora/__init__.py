@@ -1,1 +1,1 @@
-"""Raw text as people and servers have it: parallel files, archives, downloads, their cleaning."""
+"""Raw text: parallel files, archives, downloads, splits and checks."""

@@ -1,7 +1,7 @@
-"""The file of the pairs of a corpus that are left out: a line each, with the reasons.
+"""The file of a corpus's dropped pairs: a line each, with the reasons.
 
-It lies beside the data that is made without them, and decides what that is: whoever reads the
-corpus for it, here or on another machine, leaves out what the file names.
+It lies beside the data made without them. Every reader of the corpus, here or on another machine,
+skips the pairs in it.
 """
 
 import os
@@ -17,7 +17,7 @@ _HEADER = b"split\tline\treasons\tsource\ttarget\n"
 
 
 class BadPair(NamedTuple):
-    """A pair to leave out: its split, its line from 1, why, and both sides."""
+    """A pair to drop: its split, its line from 1, the reasons, and both sides."""
 
     split: str
     line: int
@@ -50,7 +50,7 @@ def read(path: str | os.PathLike, split: str) -> set[int]:
 
 
 def without(samples: Iterable[Item], lines: set[int]) -> Iterable[Item]:
-    """Returns the samples but for those whose number, from 1, is in `lines`."""
+    """Returns the samples except those whose number, from 1, is in `lines`."""
     if not lines:
         return samples
     return (sample for line, sample in enumerate(samples, start=1) if line not in lines)

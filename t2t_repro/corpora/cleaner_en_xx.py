@@ -1,7 +1,7 @@
 """T2T's rules for clean pairs of an English sentence and one of another language.
 
-They keep what looks like whole English sentences, and judge the other language not at all; a pair
-of several sentences each becomes several pairs. From T2T's data_generators/cleaner_en_xx.py.
+They keep text that looks like whole English sentences, and do not judge the other language; a pair
+of several sentences becomes several pairs. From T2T's data_generators/cleaner_en_xx.py.
 """
 
 import re
@@ -37,8 +37,8 @@ _OTHER_BREAK = re.compile(r"[^0-9][.!?]( )[A-Z]")
 def clean_en_xx_pairs(pairs: Iterable[Pair]) -> Iterator[Pair]:
     """Yields the clean ones of (English, other) pairs, one sentence each.
 
-    A pair is left out if its English side is no clean sentence, or if the sides have different
-    numbers of sentences.
+    A pair is dropped if its English side is no clean sentence, or if the sides differ in the number
+    of sentences.
     """
     for english, other in pairs:
         if not is_clean(english):

@@ -1,7 +1,7 @@
-"""Downloads that go on where they stopped, and show how far they are.
+"""Downloads that resume and show their progress.
 
-While a file NAME arrives it is called NAME.incomplete, beside NAME.incomplete.json, which says what
-it is a part of.
+Until it is complete, a file NAME is called NAME.incomplete, with its origin in
+NAME.incomplete.json.
 """
 
 import json
@@ -21,8 +21,8 @@ _TIMEOUT = 30  # seconds without a byte
 def download(url: str, path: str | os.PathLike, digest: str | None = None) -> None:
     """Downloads `url` to `path`, which appears only when it is whole.
 
-    What has arrived when it fails is kept, and the next call goes on from there, if the server can
-    say that its file is still the same.
+    After a failure the received part is kept, and the next call resumes, if the server confirms
+    that its file is the same.
 
     Args:
         url: http, https or ftp.
@@ -56,7 +56,7 @@ def download(url: str, path: str | os.PathLike, digest: str | None = None) -> No
 
 
 def _fetch(url: str, partial: pathlib.Path) -> None:
-    """Gets what is missing of `partial`.
+    """Downloads the missing rest of `partial`.
 
     Raises:
         OSError, http.client.HTTPException: if not all arrived.
@@ -105,7 +105,7 @@ def _fetch(url: str, partial: pathlib.Path) -> None:
 
 
 def _validator(headers: Any) -> str:
-    """Returns what tells this file from a later one at its URL; "" if the server does not say."""
+    """Returns the version of the file at its URL; "" if the server gives none."""
     tag = headers.get("ETag", "")
     return tag if tag and not tag.startswith("W/") else headers.get("Last-Modified", "")
 

@@ -1,7 +1,7 @@
-"""Pairs of sentences in whatever form people have them: two files, or one that holds both sides.
+"""Pairs of sentences in several formats: two files, or one with both sides.
 
-Every reader holds a line or an element in memory, never a file, and names file and line of what it
-cannot read. A line break within a sentence becomes a space.
+Every reader holds a line or an element in memory, never a file, and names file and line in errors.
+A line break within a sentence becomes a space.
 """
 
 import csv
@@ -30,13 +30,13 @@ _LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 
 
 class Sides(NamedTuple):
-    """How a file that holds both sides tells them apart: codes of languages, names of columns."""
+    """How to tell apart the sides of one file: language codes, column names."""
 
     languages: tuple[str, str] | None = None
     columns: tuple[str, str] | None = None
 
     def names(self) -> list[tuple[str, str]]:
-        """Returns the names of both sides to look for: those that were given, or else the usual."""
+        """Returns the names of both sides: the given ones, or else the usual."""
         numbered = self.columns and self.columns[0].isdecimal()
         if self.columns and not numbered:
             return [self.columns]
@@ -47,7 +47,7 @@ Reader = Callable[[str, Sides], Iterable[Sequence[str]]]
 
 
 def reader_of(source: str, target: str | None) -> Reader | None:
-    """Returns what reads a file that holds both sides; None: there are two, side by side.
+    """Returns the reader of a file with both sides; None: there are two files.
 
     Raises:
         UserError: on a file that needs another, or has one that it does not need.
@@ -74,7 +74,7 @@ def pairs(source: str, target: str | None, sides: Sides) -> Iterator[Pair]:
     Args:
         source: the file.
         target: its other side; None: `source` holds both.
-        sides: how they are told apart.
+        sides: how to tell them apart.
 
     Raises:
         UserError: naming the file, and the line where there is one.
@@ -185,7 +185,8 @@ def _texts_of(entry: Any, sides: Sides) -> list[str] | None:
 def _tmx_pairs(path: str, sides: Sides) -> Iterator[Sequence[str]]:
     """Yields of each <tu> of a TMX file the segments of two languages.
 
-    A code such as "en" also stands for "en-GB". Units that lack a side are left out, and counted.
+    A code such as "en" also stands for "en-GB". Units without one of the sides are skipped, and
+    counted.
     """
     if sides.languages is None:
         raise UserError(

@@ -1,7 +1,7 @@
-"""The user's text, of whatever form, becomes the files of a problem: one sentence a line.
+"""Turns the user's text, of any format, into the files of a problem: one sentence a line.
 
-Every pair passes once from its file to a spool, and from there to its split; memory holds only what
-may be drawn. raw_record.py remembers what was made of what.
+Every pair passes once from its file to a spool, and from there to its split; memory holds only
+candidates for dev and test. raw_record.py records inputs and outputs.
 """
 
 import dataclasses
@@ -27,17 +27,17 @@ def prepare(
     seed: int,
     say: Callable[[str], None] = progress.on_stderr,
 ) -> None:
-    """Makes the files of a problem in `tmp_dir`, unless they are there as they would be made.
+    """Makes the files of a problem in `tmp_dir`, unless the same files exist.
 
     Args:
         tmp_dir: the folder; made where there is none.
         request: which files hold the text.
         names: {split: (source, target)}: the files to make, of "train", "dev" and "test".
         seed: decides which pairs are drawn, and which are repeated.
-        say: receives a line for all that is decided.
+        say: receives a line for each decision.
 
     Raises:
-        UserError: on text that cannot be read, too little of it, or files that are not ours.
+        UserError: on unreadable or too little text, or on files not made here.
     """
     corpora = request.corpora()
     folder = pathlib.Path(tmp_dir)
@@ -109,7 +109,7 @@ class _Work:
     say: Callable[[str], None]
 
     def make(self) -> tuple[list[Share], int, dict[str, Made]]:
-        """Returns what the corpora gave, how many pairs were left out, and the files."""
+        """Returns the corpora's shares, how many pairs were dropped, and the files."""
         request, every = self.request, _Text(self.folder, ("sources", "targets"))
         dev = 0 if request.dev_source else request.dev_size or splits.MOST_DEV
         sample = splits.Sample(dev + (request.test_size or 0), self.seed)
@@ -152,7 +152,7 @@ class _Work:
         return counts
 
     def _draw(self, every: _Text, count: int, sample: splits.Sample) -> splits.Drawn:
-        """Returns the pairs for the splits that no files are named for."""
+        """Returns the pairs of the splits without files."""
         request = self.request
         dev, test = request.dev_size or 0, request.test_size or 0
         if not dev and not request.dev_source:
@@ -179,7 +179,7 @@ class _Work:
     def _train(
         self, every: _Text, sizes: list[int], drawn: splits.Drawn, text: _Text
     ) -> list[Share]:
-        """Writes the training files; returns what the corpora gave."""
+        """Writes the training files; returns the corpora's shares."""
         corpora, away = self._of("train"), drawn.dev.keys() | drawn.test.keys() | drawn.left_out
         chance = random.Random(f"weights {self.seed}").random
         pairs = enumerate(progress.track(every, "Writing", sum(sizes), "pairs"))
@@ -200,7 +200,7 @@ class _Work:
 
 
 def _shares(corpora: Sequence[Corpus], kept: list[int], written: list[int]) -> list[Share]:
-    """Returns what the corpora of a split gave to it."""
+    """Returns the shares of the corpora of a split."""
     total = max(sum(written), 1)
     return [
         Share(corpus.split, shown(corpus.source), pairs, corpus.weight, count, count / total)

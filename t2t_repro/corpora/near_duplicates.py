@@ -1,7 +1,7 @@
-"""Sentences that nearly repeat others: the same words, or most of the same runs of three.
+"""Near-duplicates: sentences with the same words, or half of the runs of three words.
 
-Case, punctuation, spaces and numbers do not count. An index holds the sentences that are looked
-for, so that a corpus of any size passes by them.
+Case, punctuation, spaces and numbers do not count. An index holds the sentences to look for, so
+that the corpus may have any size.
 """
 
 import re
@@ -36,9 +36,9 @@ _LETTERS = _Letters()
 
 
 def words(text: str) -> tuple[str, ...]:
-    """Returns the words of a sentence without what does not count.
+    """Returns the words of a sentence that count.
 
-    Where there are no others, numbers and then punctuation count after all.
+    If there are none, numbers and then punctuation count.
     """
     text = text.casefold()
     if not text.isascii():
@@ -78,7 +78,7 @@ class Index:
         self._runs = set(self._by_run)
 
     def drop(self, number: int, text: str) -> None:
-        """Looks no more for a sentence; `text` is it."""
+        """Removes a sentence, whose text is `text`."""
         found = words(text)
         self._by_words[found].remove(number)
         for run in set(runs(found)):

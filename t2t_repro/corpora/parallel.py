@@ -51,7 +51,7 @@ def text2text_distill_iterator(
 
 
 def text2text_txt_tab_iterator(path: str | os.PathLike) -> Iterator[dict[str, str]]:
-    """Yields a sample of each line "source TAB target"; lines without a tab are left out."""
+    """Yields a sample of each line "source TAB target"; lines without a tab are skipped."""
     for line in txt_line_iterator(path):
         source, tab, target = line.partition("\t")
         if tab:
@@ -67,15 +67,15 @@ def compile_data(
 ) -> str:
     """Writes the pairs of all `datasets` to filename.lang1 and .lang2 in `tmp_dir`, as T2T does.
 
-    Pairs with an empty side are left out. Both files appear when they are complete.
+    Pairs with an empty side are skipped. Both files appear when they are complete.
 
     Args:
         tmp_dir: the folder of the raw files.
         datasets: [URL or name of the archive, (file, file)], of text or .sgm;
             [URL, ("tsv", source column, target column, glob pattern)]; or [URL, ("tmx", file)].
             Files may be packed (.gz).
-        filename: the first part of the names of the two files. They are kept if they are there,
-            unless one that they are made of is there too and was changed after them.
+        filename: the first part of the names of the two files. Existing ones are kept, unless one
+            of their inputs exists and was changed after them.
         datatypes_to_clean: those of "txt" (.sgm as well), "tsv" and "tmx" whose pairs go through
             T2T's cleaner, see cleaner_en_xx.py.
 
@@ -94,7 +94,7 @@ def compile_data(
 def write_pairs(
     base: str, pairs: Iterable[Pair], made_of: Iterable[str | os.PathLike] = ()
 ) -> None:
-    """Writes those of the pairs that have no empty side to `base`.lang1 and .lang2.
+    """Writes the pairs without an empty side to `base`.lang1 and .lang2.
 
     The files appear when they are complete. If both are there already, and none of `made_of` was
     changed after them, nothing is read.
@@ -196,7 +196,7 @@ def _pairs(tmp_dir: str, url: str, files: Sequence[Any]) -> tuple[str, Iterable[
 
 
 def _watched(paths: Sequence[pathlib.Path], pairs: Iterable[Pair]) -> Iterable[Pair]:
-    """Yields the pairs, and shows how many there were."""
+    """Yields the pairs, and shows their number."""
     return progress.track(pairs, f"Reading {' and '.join(map(str, paths))}", unit="pairs")
 
 

@@ -1,5 +1,5 @@
-"""What the intake made of what, in raw-text.json beside it: so that it is made once, and no file of
-the user's is replaced."""
+"""The record of the intake, raw-text.json: so that it runs once and replaces no file of the
+user's."""
 
 import dataclasses
 import itertools
@@ -34,7 +34,7 @@ class RawFile:
 
 @dataclasses.dataclass(frozen=True)
 class Share:
-    """What a corpus gave to its split: how many of its pairs are written, how often."""
+    """A corpus's share of its split: how many of its pairs are written, how often."""
 
     split: str
     corpus: str
@@ -46,7 +46,7 @@ class Share:
 
 @dataclasses.dataclass(frozen=True)
 class Made:
-    """A file that was made."""
+    """A file made here."""
 
     sha256: str
     lines: int
@@ -54,15 +54,15 @@ class Made:
 
 @dataclasses.dataclass(frozen=True)
 class Record:
-    """What was made of what.
+    """The inputs and outputs of an intake.
 
     Attributes:
         version: of the program.
         request: the flags that were given, and the seed.
-        raw_files: what was read.
+        raw_files: the input files.
         shares: of the corpora.
-        left_out: how many training pairs nearly repeat one that was drawn.
-        files: what was made, by name.
+        left_out: how many training pairs are near-duplicates of a drawn one.
+        files: the output files, by name.
     """
 
     version: str
@@ -73,7 +73,7 @@ class Record:
     files: dict[str, Made]
 
     def has_made(self, path: pathlib.Path) -> bool:
-        """Returns whether a file is as it was made."""
+        """Returns whether a file is unchanged."""
         return path.name in self.files and sha256(path) == self.files[path.name].sha256
 
     def write(self, folder: pathlib.Path) -> None:
@@ -91,7 +91,7 @@ def read(folder: pathlib.Path) -> Record | None:
     """Returns the record in `folder`; None: there is none.
 
     Raises:
-        UserError: if it cannot be understood.
+        UserError: if it is malformed.
     """
     if not (folder / NAME).exists():
         return None
@@ -119,11 +119,11 @@ def own_files(folder: pathlib.Path, record: Record | None, names: Names) -> set[
 
     Args:
         folder: the folder.
-        record: what lies in it.
-        names: of the files that are to be made.
+        record: its record.
+        names: of the files to make.
 
     Raises:
-        UserError: if one that is in the way was not made, or was changed since.
+        UserError: if an existing one was not made here, or was changed since.
     """
     own = set()
     for name in {*(record.files if record else ()), *itertools.chain.from_iterable(names.values())}:

@@ -1,4 +1,4 @@
-"""Which files hold the user's text, as the flags name them: corpora of the splits."""
+"""The flags that name the user's text: corpora of the splits."""
 
 import dataclasses
 import itertools
@@ -78,7 +78,7 @@ class RawText:
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> tuple["RawText", dict[str, Any]]:
-        """Returns the request of flags that were given, by name, and those of others."""
+        """Returns the request of given flags, and the remaining flags."""
         mine = flags_of(cls)
         rest = {name: value for name, value in options.items() if name not in mine}
         return cls(**{name: options[name] for name in options if name in mine}), rest
@@ -98,10 +98,10 @@ class RawText:
         return self.train_source is not None
 
     def sides(self) -> Sides:
-        """Returns how the sides of a file that holds both are told apart.
+        """Returns how to tell apart the sides of one file.
 
         Raises:
-            UserError: if the flags do not say it.
+            UserError: if the flags are missing.
         """
         languages = columns = None
         if self.source_language and self.target_language:
@@ -151,7 +151,7 @@ class RawText:
         return formats.pairs(corpus.source, corpus.target, self.sides())
 
     def _files(self, name: str) -> list[str]:
-        """Returns the files of a flag, "" where it leaves one out."""
+        """Returns the files of a flag, "" for an empty place."""
         paths = [path.strip() for path in (getattr(self, name) or "").split(",")]
         return list(map(os.path.expanduser, paths)) if any(paths) else []
 

@@ -27,11 +27,11 @@ _BROKEN = (tarfile.TarError, zipfile.BadZipFile, EOFError, zlib.error, lzma.LZMA
 
 @dataclasses.dataclass(frozen=True)
 class RawFile:
-    """A file that a problem needs in the folder of raw files, where it is not yet.
+    """A missing file that a problem needs in the folder of raw files.
 
     Attributes:
         name: in the folder.
-        url: where it is downloaded from; "": somebody has to put it there.
+        url: its origin; "": the user has to put it there.
         size: bytes; 0: unknown.
     """
 
@@ -50,7 +50,7 @@ def published() -> dict[str, tuple[int, str]]:
 
 
 def missing_archives(tmp_dir: str, datasets: Iterable[Any]) -> list[RawFile]:
-    """Returns the archives, once each, of which neither they nor their files are there.
+    """Returns the archives that are missing, like their files, once each.
 
     Args:
         tmp_dir: the folder of the raw files.
@@ -67,7 +67,7 @@ def missing_archives(tmp_dir: str, datasets: Iterable[Any]) -> list[RawFile]:
 
 
 def files_there(tmp_dir: str, datasets: Iterable[Any]) -> list[pathlib.Path]:
-    """Returns those of the files that lie in the folder, unpacked; as `missing_archives`."""
+    """Returns the files that exist unpacked in the folder; arguments as `missing_archives`."""
     return [path for _, files in datasets for path in _unpacked(tmp_dir, files)[1]]
 
 
@@ -109,8 +109,8 @@ def corpus_files(
 ) -> list[pathlib.Path]:
     """Returns the paths of files, plain or packed (.gz).
 
-    The archive is looked for in `tmp_dir`, or else downloaded into it, only if one of the files is
-    not there; only these are taken out of it.
+    If one of the files is missing, the archive is searched in `tmp_dir` or downloaded into it; only
+    these files are unpacked.
 
     Args:
         tmp_dir: the folder of the raw files.
@@ -157,13 +157,13 @@ def extract(
 ) -> None:
     """Writes the wanted files of an archive into `folder`.
 
-    The files appear under their names when the whole archive has been read and its checksum is
-    right, so that a broken archive, or a kill, leaves none that a later run could take for whole.
+    The files get their names when the whole archive has been read and its checksum is right, so
+    that a broken archive or a kill leaves none.
 
     Args:
         path: the archive.
         folder: each file's name is relative to it.
-        wanted: told a name such as "dev/newstest2013.en", says whether to write that file.
+        wanted: whether to write the file of a name such as "dev/newstest2013.en".
 
     Raises:
         UserError: if the archive is broken, or a wanted file would lie outside `folder`.

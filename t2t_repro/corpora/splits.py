@@ -1,8 +1,8 @@
-"""Dev and test drawn out of a corpus, so that no pair of theirs nearly repeats in training.
+"""Draws dev and test from a corpus, without near-duplicates in training.
 
-Many more pairs are drawn than needed, the corpus passes by these once, and those that stand alone
-are taken; so nothing is lost for training. Where too few stand alone, those with the fewest near
-duplicates are, and these are left out. Memory holds what was drawn.
+More pairs are drawn than needed and compared with the corpus once; those without near-duplicates
+are taken, so that training loses nothing. If these are too few, those with the fewest
+near-duplicates follow, and the duplicates leave training. Memory holds only the drawn pairs.
 """
 
 import dataclasses

@@ -1,4 +1,4 @@
-"""The text: what the teacher is to translate, and the student's pairs, in tensor2tensor's files."""
+"""The text: the teacher's sources, and the student's pairs, in tensor2tensor's files."""
 
 import contextlib
 import itertools
@@ -20,7 +20,7 @@ FILES = TranslateDistillProblem.FILES
 
 
 def training_pairs(teacher: TrainedRun, split: str) -> Iterator[tuple[str, str]]:
-    """Yields the sentences and their translations that a run was trained on, or its dev split's.
+    """Yields the pairs on which a run was trained, or those of its dev split.
 
     Those without a source are left out.
 
@@ -40,10 +40,9 @@ def training_pairs(teacher: TrainedRun, split: str) -> Iterator[tuple[str, str]]
 def write_sources(
     teacher: TrainedRun, request: DistillRequest, sources: pathlib.Path, references: pathlib.Path
 ) -> int:
-    """Writes what the teacher is to translate, and what is known to be right of it.
+    """Writes the teacher's sources, and the known references.
 
-    A sentence of the named files that is a source of dev is left out: it would be learned, or with
-    --back_translate be a right translation of dev.
+    Sentences of the given files that are in dev are skipped: otherwise they would be learned.
 
     Args:
         teacher: the run.
@@ -117,7 +116,7 @@ def write_pairs(
 
 @contextlib.contextmanager
 def _split(folder: pathlib.Path) -> Iterator[Callable[..., None]]:
-    """Yields what adds a line to each file of a split; they appear when the block ends."""
+    """Yields the writer of a line to each file of a split; they appear when the block ends."""
     with contextlib.ExitStack() as stack:
         files = [stack.enter_context(writing(folder / name)) for name in FILES]
 
@@ -136,5 +135,5 @@ def _gold(teacher: TrainedRun, request: DistillRequest, split: str) -> Iterator[
 
 
 def _one_line(text: str) -> str:
-    """Returns text as a line of a file, whatever a model has written."""
+    """Returns text as one line of a file."""
     return raw.joined(text.replace("\0", ""))

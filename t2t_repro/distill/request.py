@@ -1,4 +1,4 @@
-"""What t2t-distill is asked for."""
+"""The request of t2t-distill."""
 
 import dataclasses
 import os
@@ -63,5 +63,5 @@ class DistillRequest:
 
     @property
     def gold(self) -> int:
-        """How often the pairs of the teacher's training data are taken."""
+        """How many times the teacher's training pairs are added."""
         return bool(self.back_translate) if self.repeat_gold is None else self.repeat_gold

@@ -1,4 +1,4 @@
-"""From a teacher to a trained student: which programs run, in which order, with which flags."""
+"""From a teacher to a trained student: the programs, their order and flags."""
 
 import shlex
 from collections.abc import Callable, Iterator
@@ -26,7 +26,7 @@ _OF_THE_TEXT = (
 
 
 def distill(request: DistillRequest, say: Callable[[str], None] = print) -> Record:
-    """Makes everything that is not there yet; returns the record of it.
+    """Runs the unfinished stages; returns the record.
 
     Args:
         request: what is asked for.

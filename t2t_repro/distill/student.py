@@ -1,4 +1,4 @@
-"""Which configuration a student has: the teacher's with fewer decoder layers, or a set."""
+"""The student's configuration: the teacher's with fewer decoder layers, or a set."""
 
 import dataclasses
 from typing import NamedTuple
@@ -18,7 +18,7 @@ _OF_TRAINING = {"train_steps", "freeze", "bidirectional_steps"}
 
 
 class Student(NamedTuple):
-    """What is trained.
+    """The student to train.
 
     hparams_set: a set.
     hparams: changes to it, as --hparams has them.
@@ -33,7 +33,7 @@ class Student(NamedTuple):
 
 
 def student(request: DistillRequest, teacher: TrainedRun) -> Student:
-    """Returns the student that is asked for.
+    """Returns the requested student.
 
     Raises:
         UserError: on an unknown set, the teacher's too, or hparam.

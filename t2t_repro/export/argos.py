@@ -1,8 +1,8 @@
 """A trained model as a package of Argos Translate and LibreTranslate: a zip with one folder in it.
 
-The folder has the CTranslate2 model, `sentencepiece.model` and metadata.json. Argos gives the model
-pieces of SentencePiece as they are, and what no piece spells is the piece for unknown text. It
-searches with its own settings, and writes a blank for each `_`.
+The folder has the CTranslate2 model, `sentencepiece.model` and metadata.json. Argos passes
+SentencePiece's pieces to the model, unknown text as the unknown piece. It searches with its own
+settings, and writes a blank for each `_`.
 """
 
 import json
@@ -28,7 +28,7 @@ _BEAMS, _ALPHA = 4, 0.2  # what Argos searches with
 
 
 def check(request: ExportRequest) -> None:
-    """Refuses languages that are none, and a machine without CTranslate2.
+    """Refuses malformed languages, and a machine without CTranslate2.
 
     Raises:
         UserError: naming it.

@@ -1,4 +1,4 @@
-"""A job of t2t-decoder is carried out by the engine that it names."""
+"""Loads the engine of a t2t-decoder job."""
 
 import os
 
@@ -15,7 +15,7 @@ from t2t_repro.training.state import WEIGHTS
 
 
 def for_job(job: DecodeJob, say: Report) -> Engine:
-    """Returns what decodes for a job; `say` receives warnings.
+    """Returns the engine of a job; `say` receives warnings.
 
     Raises:
         UserError: if the engine cannot be loaded.

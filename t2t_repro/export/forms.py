@@ -1,4 +1,4 @@
-"""The model of a run in another form, if that does not cost too much.
+"""Exports the model of a run in another form, if that does not cost too much BLEU.
 
 A form is a module, named in FORMS, with two constants and three functions:
 
@@ -8,7 +8,7 @@ A form is a module, named in FORMS, with two constants and three functions:
     write(job)                                    fills an empty folder
     translate(folder, problem, settings, texts)   [(best translation, its score)] by that folder
 
-One with GREEDY promises greedy search alone.
+GREEDY marks a form with greedy search only.
 """
 
 import dataclasses
@@ -84,10 +84,10 @@ class ExportRequest:
 
 @dataclasses.dataclass(frozen=True)
 class ExportJob:
-    """What a form writes.
+    """The job of a form.
 
     Attributes:
-        run: the run that is exported.
+        run: the exported run.
         model: its `Transformer`, with the weights of a checkpoint.
         folder: an empty folder.
         settings: how to decode.
@@ -103,7 +103,7 @@ class ExportJob:
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
-    """BLEU (sacrebleu's, in percent) of the model and of its other form, and what is the same."""
+    """BLEU (sacrebleu's, in percent) of the model and of its other form, and how many agree."""
 
     before: float
     after: float
@@ -112,7 +112,7 @@ class Comparison:
 
     @property
     def drop(self) -> float:
-        """How much BLEU is lost; negative where some is won."""
+        """How much BLEU is lost; negative if some is gained."""
         return self.before - self.after
 
     def __str__(self) -> str:
@@ -132,19 +132,19 @@ def form_of(name: str) -> Any:
 def export(
     run: TrainedRun, request: ExportRequest, say: Callable[[str], None] = print
 ) -> pathlib.Path:
-    """Writes a checkpoint of a run as `request` asks for it.
+    """Writes a checkpoint of a run in the requested form.
 
     Args:
         run: the run.
-        request: in which form, where, and what it may cost.
-        say: gets a line about what was written, and what was lost.
+        request: the form, the folder, and the accepted loss.
+        say: gets a line about the export and its loss.
 
     Returns:
-        The folder; it appears when all of it is there.
+        The folder; it appears when it is complete.
 
     Raises:
-        UserError: if the form cannot follow the request or hold the model, or too much is lost.
-            Nothing was written then.
+        UserError: if the form does not support the request or the model, or too much is lost.
+            Nothing is written then.
     """
     run.check_transformer("an export")
     settings = kept_settings(run, request, say)
@@ -188,12 +188,12 @@ def export(
 def kept_settings(
     run: TrainedRun, request: ExportRequest, say: Callable[[str], None] = on_stderr
 ) -> DecodeHParams:
-    """Returns how an export decodes, which is all that it keeps of the decode hparams.
+    """Returns the decode hparams that an export keeps.
 
-    What the problem says of its own about output and batches is left out.
+    The problem's own settings of output and batches are left out.
 
     Raises:
-        UserError: naming others that would change a translation, or were asked for.
+        UserError: naming others that would change a translation, or were given.
     """
     settings = run.decode_settings(request.decode_hparams, say=say)
     asked = fields.parse_overrides(request.decode_hparams or "")
@@ -210,10 +210,10 @@ def kept_settings(
 def _examples(
     run: TrainedRun, request: ExportRequest, say: Callable[[str], None]
 ) -> list[dict[str, Any]]:
-    """Returns the examples of the dev split by which it is measured what is lost.
+    """Returns the examples of the dev split that measure the loss.
 
-    None, if nothing can be lost and there is no limit. Where there is no dev split, and no limit,
-    there are none either, and `say` gets the reason.
+    None if nothing can be lost and there is no limit. Without a dev split and a limit there are
+    none either, and `say` gets the reason.
     """
     if request.quantize == "float32" and request.max_bleu_drop is None:
         return []

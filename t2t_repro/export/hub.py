@@ -1,8 +1,8 @@
 """The files of JSON that transformers, its JavaScript and Optimum read beside weights or graphs.
 
 tokenizer.json describes a vocabulary for the library tokenizers. T2T's subwords have the same ids
-there but for characters outside their alphabet: what T2T spells by a number, which no rule of that
-library computes, is read and written as U+3013.
+there, except for characters outside their alphabet: T2T spells them by numbers, which that library
+cannot compute; they are read and written as U+3013.
 """
 
 import base64
@@ -45,7 +45,7 @@ def write_model(
         folder: where to.
         model: the model.
         vocab_size: how many ids the files have.
-        start: the id that stands before the first target.
+        start: the id before the first target.
         tied: both sides and the softmax have one table.
         dtype: of the weights.
     """

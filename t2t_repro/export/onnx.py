@@ -1,8 +1,8 @@
 """A trained model as ONNX graphs under Optimum's names, and decoding with them by translate.py.
 
 `encoder_model.onnx` takes ids to the encoder's outputs. `decoder_model_merged.onnx` makes steps of
-the decoder: with `use_cache_branch` false it ignores the `past_key_values`, with true it goes on
-behind them. The first target is id 0, whose embedding is zero, as T2T shifts its targets.
+the decoder: with `use_cache_branch` false it ignores the `past_key_values`, with true it continues
+from them. The first target is id 0, whose embedding is zero, as T2T shifts its targets.
 
 B batch, S source and T target tokens, P past ones, H heads, D model size, V vocabulary.
 """
@@ -67,13 +67,13 @@ def convert(
     vocabularies: Sequence[pathlib.Path],
     quantize: str = "float32",
 ) -> None:
-    """Writes the two graphs, and search.json with what translate.py needs to know.
+    """Writes the two graphs, and search.json with the settings for translate.py.
 
     Args:
         found: the model.
         folder: where to.
         settings: how to decode.
-        vocabularies: files, whose names count: they are to lie in the folder.
+        vocabularies: the names of files that will be in the folder.
         quantize: one of QUANTIZATIONS.
     """
     import onnx

@@ -96,8 +96,8 @@ def read(model: keras.Model, program: str, relative: bool = False) -> Plain:
 
     Args:
         model: a trained `Transformer`.
-        program: what is to compute it, for the error.
-        relative: it knows relative positions.
+        program: the program that computes it, for the error.
+        relative: whether that supports relative positions.
 
     Raises:
         UserError: naming the hparams that make it another model.

@@ -1,7 +1,7 @@
 """A trained model as a TensorFlow SavedModel: raw text in, raw text out.
 
-What is written needs TensorFlow and tensorflow-text where it is loaded, and nothing of this
-package. signatures.py has the graph, saved_model_readme.md how it is called.
+It loads with TensorFlow and tensorflow-text, without this package. signatures.py has the graph,
+saved_model_readme.md its calls.
 """
 
 import importlib.resources
@@ -177,7 +177,7 @@ def readme(
     request: ExportRequest,
     example: tuple[str, str],
 ) -> str:
-    """Returns README.md: what the SavedModel answers, with a call of each signature.
+    """Returns README.md, with a call of each signature of the SavedModel.
 
     Args:
         served: what was written.

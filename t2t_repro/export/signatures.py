@@ -1,8 +1,8 @@
-"""The graph of a SavedModel: what a trained model answers, signature by signature.
+"""The graph of a SavedModel, signature by signature.
 
 Text to ids, the search and ids to text are one graph. Each sentence has its own limit and stop, as
 in the decoder, so that its translation does not depend on the others of a request. No shape depends
-on the batch: a server may join requests, and cut the answers apart along the first axis.
+on the batch, so that a server may join requests and split the answers along the first axis.
 
 The signatures are small: the large pieces, which they share, are functions that are traced once.
 """
@@ -140,7 +140,7 @@ class Served:
 
     @_shared(_strings(), _strings("targets"))
     def score(self, inputs, targets):
-        """How probable the model finds translations.
+        """Returns the model's probabilities of translations.
 
         Args:
             inputs: string (B,), the sources.
@@ -163,7 +163,7 @@ class Served:
 
     @_shared(_strings(), _strings("targets"))
     def attention(self, inputs, targets):
-        """Which source tokens the model looks at where it predicts each token of a translation.
+        """Returns the attention to source tokens for each token of a translation.
 
         Args:
             inputs: string (B,), the sources.
@@ -194,7 +194,7 @@ class Served:
 
     @_shared(_strings())
     def tokens(self, texts):
-        """How long texts (B,) are: int32 (B,), their ends included, and nothing cut.
+        """Returns the lengths int32 (B,) of texts (B,) in tokens, ends included, uncut.
 
         This and the next one are no signatures, but functions of what `tf.saved_model.load` gives.
         """

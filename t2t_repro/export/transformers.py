@@ -1,6 +1,6 @@
 """A trained model for the library transformers: Blenderbot if it is pre-norm, Marian if post-norm.
 
-Both compute what T2T's Transformer does, but for an epsilon of 1e-5 in their norms. Nothing is
+Both compute what T2T's Transformer does, except for an epsilon of 1e-5 in their norms. Nothing is
 added to a position table or to the rows of a vocabulary there, so T2T's sinusoids are written out,
 and one row of zeros behind the vocabulary stands before the first target; it is never chosen.
 transformers is not needed here: model.safetensors is a length, JSON and the arrays.

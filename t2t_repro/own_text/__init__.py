@@ -1,1 +1,1 @@
-"""From text of one's own to a served model: the programs, one after the other, as stages."""
+"""From your own text to a served model: the programs as stages."""

@@ -1,4 +1,4 @@
-"""What came out, as one HTML file that loads nothing and runs nothing, and as lines."""
+"""The results, as one HTML file without scripts, and as lines."""
 
 import importlib.resources
 import itertools
@@ -36,9 +36,9 @@ def write(folder: Folder, record: Record, plan: Plan) -> None:
     """Writes the page.
 
     Args:
-        folder: of all.
-        record: what was done.
-        plan: what was trained.
+        folder: that of the job.
+        record: the finished stages.
+        plan: that of the training.
     """
     template = importlib.resources.files(__package__).joinpath("page.html").read_text("utf-8")
     environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
@@ -66,7 +66,7 @@ def write(folder: Folder, record: Record, plan: Plan) -> None:
 
 
 def summary(folder: Folder, record: Record, plan: Plan) -> list[str]:
-    """Returns what came out, in lines."""
+    """Returns the results, in lines."""
     seconds = sum(stage.seconds for stage in record.stages.values())
     training = record.stages["training"].seconds
     lines = [
@@ -87,7 +87,7 @@ def summary(folder: Folder, record: Record, plan: Plan) -> list[str]:
 
 
 def next_steps(folder: Folder, plan: Plan) -> list[str]:
-    """Returns what to do with the model, as commands."""
+    """Returns the commands that use the model."""
     model, export = shlex.quote(str(folder.model)), folder.export / "saved_model"
     languages = _check(folder).get("languages", ())
     pair = "-".join(languages) + "=" if all(languages) and len(set(languages)) == 2 else ""

@@ -1,4 +1,4 @@
-"""The plan: which set, how many steps and how long, by a few steps of trial."""
+"""The plan: set, steps and time, by a trial of a few steps."""
 
 import dataclasses
 import json
@@ -37,7 +37,7 @@ USABLE = ((200, 4e6), (math.inf, 30e6))
 
 
 class Text(NamedTuple):
-    """What t2t-datagen has made: text to train on, dev pairs, subwords."""
+    """The data of t2t-datagen: training text, dev pairs, subwords."""
 
     train: TextSize
     dev: int
@@ -45,7 +45,7 @@ class Text(NamedTuple):
 
     @classmethod
     def of(cls, summary: pathlib.Path) -> "Text":
-        """Returns what its summary says."""
+        """Returns the values of its summary."""
         made = json.loads(summary.read_bytes())
         dev = made["splits"]["dev"]["examples"]
         return cls(TextSize.of(made), dev, made["vocab_size"]["targets"])
@@ -53,10 +53,10 @@ class Text(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Measured:
-    """What a trial measured.
+    """The measurements of a trial.
 
     Attributes:
-        hparams_set: the set that was tried.
+        hparams_set: the tried set.
         parameters: of the model.
         seconds_per_step, tokens_per_step: of an update; target tokens.
         evaluation_seconds: of one evaluation.
@@ -78,22 +78,22 @@ class Measured:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Plan(Measured):
-    """What was decided before step 0, and what it was decided by.
+    """The decisions before step 0, and their reasons.
 
     Attributes:
         pairs: of training.
         subwords: in the vocabulary.
-        reason: why it is that set.
-        hparams: the changes to it that its text needs.
-        of_length: those that its number of steps needs (`preset.of_length`).
-        train_steps: how many to make at most.
-        wanted_steps: how many the set would make.
+        reason: for this set.
+        hparams: the changes to it for its text.
+        of_length: the changes for its number of steps (`preset.of_length`).
+        train_steps: the most steps.
+        wanted_steps: the set's own steps.
         goes_on: whether a longer training continues this one.
-        local_eval_frequency: an evaluation each so many.
-        patience: it stops when BLEU has not risen for so many steps.
-        bleu_sentences: so many dev sentences are decoded at each.
+        local_eval_frequency: steps between evaluations.
+        patience: it stops when BLEU has not risen for this many steps.
+        bleu_sentences: dev sentences decoded at each evaluation.
         minutes: of training, at most.
-        expects: what to expect of so much training, for a reader.
+        expects: what to expect of the training, in words.
     """
 
     pairs: int
@@ -111,7 +111,7 @@ class Plan(Measured):
     expects: str
 
     def __str__(self) -> str:
-        """Two lines for a reader: what is trained and why, and what it takes and gives."""
+        """Returns two lines: what is trained and why; cost and expected result."""
         end = f" of {self.wanted_steps:,}" if self.train_steps < self.wanted_steps else ""
         return (
             f"  {self.hparams_set}, {self.parameters:,} parameters, {self.subwords:,} subwords: "
@@ -122,7 +122,7 @@ class Plan(Measured):
 
     @property
     def to_the_end(self) -> str:
-        """With which flags a command makes all the steps, of which this has fewer."""
+        """The flags of a command that makes all steps, if this has fewer."""
         end = "finishes them" if self.goes_on else "finishes them in another --output_dir"
         return f"with --train_minutes=0, and without --train_steps, {end}"
 
@@ -154,7 +154,7 @@ def chosen_set(
     data_dir: pathlib.Path,
     tried: Measured | None = None,
 ) -> preset.Preset:
-    """Returns the set that is asked for, or the one for so much text in such a vocabulary.
+    """Returns the requested set, or the one for the size of the text and its vocabulary.
 
     Args:
         request: what is asked for.
@@ -228,13 +228,13 @@ def make(
 
 
 def schedule(steps: int, seconds: float, a_step: float, an_evaluation: float) -> tuple[int, int]:
-    """Returns how many steps to make, and after how many to evaluate.
+    """Returns the number of steps, and that between evaluations.
 
     Evaluations take a fifth of the time at most; there are about 20 of them, or fewer.
 
     Args:
-        steps: make at most so many.
-        seconds: take about so long at most; 0: as long as it takes.
+        steps: the most.
+        seconds: about the most; 0: no limit.
         a_step, an_evaluation: seconds that each takes.
     """
     whole = steps * a_step / (1 - _SHARE)
@@ -250,7 +250,7 @@ def schedule(steps: int, seconds: float, a_step: float, an_evaluation: float) ->
 
 
 def expectation(text: TextSize, tokens: float, rate: float) -> str:
-    """Returns what to expect of a training, by how much it sees and how long the sentences are.
+    """Returns what to expect of a training, by the tokens that it sees and the length of sentences.
 
     Args:
         text: of training.

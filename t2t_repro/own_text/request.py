@@ -1,4 +1,4 @@
-"""What t2t-own-text is asked for, and where everything that it makes lies."""
+"""The request of t2t-own-text, and the paths in its folder."""
 
 import dataclasses
 import os
@@ -48,7 +48,7 @@ class OwnTextRequest:
     )
 
     def text_flags(self) -> dict[str, Any]:
-        """Returns the flags of t2t-datagen that say what text there is and what becomes of it."""
+        """Returns the flags of t2t-datagen for the text."""
         values = {name: getattr(self.raw, name) for name in flags_of(RawText)}
         values |= {"vocab_size": self.vocab_size or None, "vocab": self.vocab or None}
         return values | {"random_seed": self.random_seed}
@@ -60,7 +60,7 @@ class OwnTextRequest:
 
 
 class Folder:
-    """Where everything lies."""
+    """The paths in the folder."""
 
     def __init__(self, path: pathlib.Path):
         self.path = path

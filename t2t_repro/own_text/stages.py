@@ -1,4 +1,4 @@
-"""From raw files to a served model: which programs run, in which order, with which flags."""
+"""From raw files to a served model: the programs, their order and flags."""
 
 import contextlib
 import dataclasses
@@ -26,7 +26,7 @@ _TEST_SHARE, _MOST_TEST = 20, 1000  # one pair in so many is drawn for test, at 
 
 
 def make_translator(request: OwnTextRequest, say: Callable[[str], None] = print) -> Record:
-    """Makes everything that is not there yet; returns the record of it.
+    """Runs the unfinished stages; returns the record.
 
     Args:
         request: what is asked for.
@@ -86,7 +86,7 @@ def _text(request: OwnTextRequest, folder: Folder) -> Stage:
 
 
 def _plan(request: OwnTextRequest, folder: Folder, doing: Stages) -> Plan:
-    """Returns the plan: by a trial, or that of the training which goes on with another end."""
+    """Returns the plan: by a trial, or that of a training that continues with another end."""
     text = plan.Text.of(folder.summary)
     where = registry.get_problem(PROBLEM), folder.data
     chosen = plan.chosen_set(request, text, *where)

@@ -1,1 +1,1 @@
-"""Constituency parsing: trees, treebanks, what a decoder may write, and its score."""
+"""Constituency parsing: trees, treebanks, the constraint of the search, and scores."""

@@ -1,4 +1,4 @@
-"""What a parser may write: linearised tags that are one tree over the words of the source.
+"""The constraint of a parser's search: linearised tags of one tree over the source's words.
 
 A `TreeConstraint` is a constraint as `decoding/search.py` defines them.
 Legend: B batch, K beams, V vocabulary, W words, D depth.

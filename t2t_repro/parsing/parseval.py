@@ -35,7 +35,7 @@ def score(
     Args:
         gold_trees: one tree for each sentence.
         predicted_trees: as many; an empty string, or brackets without a word, is skipped.
-        cutoff: sentences up to this many words (traces not counted) are summed up apart.
+        cutoff: sentences up to this many words (without traces) also have sums of their own.
         names: what messages call the gold trees and the predicted ones, such as files' names.
 
     Returns:

@@ -1,4 +1,4 @@
-"""Decoding for parsing: the tags that a model writes, read as trees over the source's words."""
+"""Reads a model's tags as trees over the source's words."""
 
 import dataclasses
 import json
@@ -10,7 +10,7 @@ from t2t_repro.text.encoders import TokenTextEncoder
 
 
 class TreeReader:
-    """Reads tags as trees, always valid ones, and counts what had to be repaired.
+    """Reads tags as valid trees, and counts repairs.
 
     Args:
         phrase_labels: as `tree_from_words_and_tags` takes them.

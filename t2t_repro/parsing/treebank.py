@@ -1,4 +1,4 @@
-"""A Penn Treebank folder as people have it: its files, their trees, and the usual cleaning.
+"""A Penn Treebank folder: its files, their trees, and the usual cleaning.
 
 Files are called wsj_SSNN.mrg, SS the section and NN the number in it, and lie anywhere below the
 folder: parsed/mrg/wsj/02/wsj_0200.mrg of the LDC's, or combined/wsj_0001.mrg of NLTK's sample.
@@ -105,7 +105,7 @@ def _split_by_section(by_number: dict[int, pathlib.Path]) -> tuple[Files, Files,
 
 
 def read(path: str | os.PathLike) -> Iterator[Tree]:
-    """Yields a file's cleaned trees; one of which nothing but traces remains is left out.
+    """Yields a file's cleaned trees, except those with only traces.
 
     Raises:
         UserError: on brackets that do not match, by file and line; or as `raw.lines` does.
@@ -144,10 +144,10 @@ def clean(tree: Tree) -> Tree | None:
 
 
 def write(path: pathlib.Path, lines: Iterable[str]) -> None:
-    """Writes a file, of trees or their words; one that is there already is left as it is.
+    """Writes a file of trees or words, unless the same one exists.
 
     Raises:
-        UserError: if another is there: data made of it would not be those of the new split.
+        UserError: if a different one exists, which would not be the new split's.
     """
     text = "".join(f"{line}\n" for line in lines)
     if not path.exists():

@@ -1,1 +1,1 @@
-"""Translations over HTTP: what t2t-server is made of."""
+"""Translations over HTTP: the parts of t2t-server."""

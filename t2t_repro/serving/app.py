@@ -1,4 +1,4 @@
-"""The application: what is asked, in which form the answer goes back, and what is counted."""
+"""The application: endpoints, answers and metrics."""
 
 import asyncio
 import contextlib
@@ -46,8 +46,8 @@ def create(
     """Returns the application; it computes until its lifespan ends.
 
     Args:
-        models: what translates, the first where a request names none.
-        settings: what is refused, and how large batches and queue are.
+        models: those that translate; the first is the default.
+        settings: limits, and the sizes of batches and queue.
         stops: whether it answers only what it was asked: clients then close their connections.
         batching: other arguments of `Batcher`.
     """
@@ -167,7 +167,7 @@ class _Service:
         return JSONResponse(await asyncio.to_thread(libretranslate.detect, text, self.models))
 
     def _named(self, name: str | None) -> ServedModel:
-        """The model that is asked for; the first where none is."""
+        """Returns the requested model; the first if none is named."""
         for served in self.models:
             if name in (None, served.name):
                 return served
@@ -284,7 +284,7 @@ class _Service:
 
 
 class _Metrics:
-    """What one server counts, for Prometheus; `queue_length` says how many sentences wait."""
+    """The metrics of a server, for Prometheus; `queue_length` returns how many sentences wait."""
 
     def __init__(self, queue_length: Callable[[], int]):
         registry = self.registry = CollectorRegistry()
@@ -326,7 +326,7 @@ def _observed(
     count: Callable[[str, int, float], None],
     headers: Callable[[], dict[str, str]],
 ) -> ASGIApp:
-    """Middleware: tells `count` path, status and seconds of each answer, which gets `headers`."""
+    """Middleware: passes path, status and seconds of each answer to `count`, and adds `headers`."""
 
     async def call(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":

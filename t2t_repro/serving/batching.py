@@ -1,7 +1,7 @@
 """Single sentences in, batches to the model: one queue, and threads that compute a batch each.
 
 Sentences of one request may be computed in several batches, and one batch holds sentences of
-several requests. What pairs an answer with its question is the future that each sentence carries.
+several requests. Each sentence carries a future, which pairs its answer with it.
 """
 
 import dataclasses
@@ -19,16 +19,16 @@ Compute = Callable[[list[Any]], Sequence[Any]]
 
 
 class QueueFull(Exception):
-    """There is no room for what was submitted."""
+    """The queue is full."""
 
 
 class Closed(Exception):
-    """The batcher takes nothing more."""
+    """The batcher is closed."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Batch:
-    """What was computed at once, for who keeps count."""
+    """A computed batch, for statistics."""
 
     kind: str
     size: int
@@ -54,8 +54,8 @@ class Batcher:
         max_batch_tokens: tokens in a batch, each job counted as long as the longest.
         batch_timeout: seconds that a job waits for others to fill its batch.
         max_queue: jobs that wait.
-        searches: threads that compute. Those that have nothing to do share what waits.
-        observe: is told of each batch, in its thread.
+        searches: threads that compute. Idle ones share the waiting jobs.
+        observe: called with each batch, in its thread.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class Batcher:
 
     @property
     def working(self) -> bool:
-        """Whether what is submitted will be computed."""
+        """Whether submitted jobs will be computed."""
         return all(thread.is_alive() for thread in self._threads) and not self._closed
 
     def submit(self, kind: str, payloads: Sequence[Any], tokens: Sequence[int]) -> list[Future]:
@@ -98,7 +98,7 @@ class Batcher:
 
         Args:
             kind: which function computes them.
-            payloads: what that function takes, one by one.
+            payloads: the arguments of that function.
             tokens: how long each is.
 
         Returns:
@@ -121,7 +121,7 @@ class Batcher:
         return [job.future for job in jobs]
 
     def close(self) -> None:
-        """Computes what waits, and ends the threads."""
+        """Computes the waiting jobs, and ends the threads."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -162,7 +162,7 @@ class Batcher:
         self._waiting = [job for job in self._waiting if not job.future.cancelled()]
 
     def _oldest_and_like(self) -> list[_Job]:
-        """The oldest job, so that none waits for ever, and those that cost about as much each."""
+        """Returns the oldest job, so that none waits for ever, and others of about its cost."""
         batch: list[_Job] = []
         oldest, longest = self._waiting[0], 0
         alike = [j for j in self._waiting if j.kind == oldest.kind and _alike(j, oldest)]

@@ -1,4 +1,4 @@
-"""LibreTranslate's protocol, which many programs speak: https://docs.libretranslate.com."""
+"""LibreTranslate's protocol: https://docs.libretranslate.com."""
 
 import functools
 from collections.abc import Sequence
@@ -45,7 +45,7 @@ def answer(
     n_best: int,
     translated: Sequence[Translation],
 ) -> dict[str, Any]:
-    """Returns the answer: lists where a list was asked."""
+    """Returns the answer: lists for a list."""
     columns: dict[str, list] = {"translatedText": [each.translation for each in translated]}
     if n_best > 1:
         columns["alternatives"] = [[h.translation for h in t.n_best[1:]] for t in translated]
@@ -56,14 +56,14 @@ def answer(
 
 
 def languages(models: Sequence[ServedModel]) -> list[dict[str, Any]]:
-    """Returns the languages that are known, and into which each is translated."""
+    """Returns the served languages, and the targets of each."""
     targets = {code: [m.target for m in models if m.source == code] for code in _codes(models)}
     rows = ((code, _NAMES.get(code, code), sorted(into)) for code, into in targets.items())
     return [dict(zip(("code", "name", "targets"), row, strict=True)) for row in rows]
 
 
 def detect(text: str, models: Sequence[ServedModel]) -> list[dict[str, Any]]:
-    """Returns the languages that are served by how likely a text is in each, the best first."""
+    """Returns the served languages with the probability of each for a text, the best first."""
     found = _identify(text, models)
     return [{"language": code, "confidence": round(share, 1)} for code, share in found]
 
@@ -80,7 +80,7 @@ def _identify(text: str, models: Sequence[ServedModel]) -> list[tuple[str, float
 
 
 def _codes(models: Sequence[ServedModel]) -> list[str]:
-    """Returns the languages that are served."""
+    """Returns the codes of the served languages."""
     return sorted({code for served in models for code in (served.source, served.target)} - {""})
 
 

@@ -1,4 +1,4 @@
-"""What is served: exports, called from Python, each for a pair of languages."""
+"""The served models: exports, called from Python, each for a pair of languages."""
 
 import dataclasses
 import math
@@ -31,7 +31,7 @@ class Hypothesis:
 
 @dataclasses.dataclass(frozen=True)
 class Attention:
-    """What the model looks at: weights[t][s] of source token s where it predicts target token t."""
+    """Attention: weights[t][s] of source token s for target token t."""
 
     input: str
     translation: str
@@ -46,7 +46,7 @@ class SavedModel:
     Attributes:
         has_attention: whether `attend` works.
         counts_at_once: whether `count_tokens` of a sentence takes less than another thread would.
-        longest: how many tokens of a text the model reads.
+        longest: the most tokens of a text that the model reads.
         sha256: of the file of its weights.
     """
 
@@ -101,16 +101,16 @@ class SavedModel:
 
 
 class CTranslate2Model:
-    """A CTranslate2 model of t2t-exporter, as `SavedModel`; but it draws no attention.
+    """A CTranslate2 model of t2t-exporter, as `SavedModel`, without attention.
 
     Args:
         folder: of the export.
         record: its provenance.
-        searches: how many batches are decoded at the same time.
+        searches: the batches that are decoded at the same time.
 
     Raises:
-        UserError: if CTranslate2 cannot be had or cannot compute the model, or the model has
-            another vocabulary than that which lies with it.
+        UserError: if CTranslate2 is missing or cannot compute the model, or the model's vocabulary
+            differs from the one beside it.
     """
 
     has_attention, counts_at_once = False, True
@@ -130,7 +130,7 @@ class CTranslate2Model:
         return [1 + len(self._encoders["inputs"].encode(text.strip())) for text in texts]
 
     def translate(self, texts: Sequence[str], beams: bool) -> list[list[Hypothesis]]:
-        """As that of `SavedModel`; in one batch, for the server has seen to its size."""
+        """As `SavedModel.translate`; in one batch, since the server limits its size."""
         found = self._translator(beams, batch_size=len(texts)).translate_lines(texts)
         return [
             _hypotheses([one_line(h.text) for h in row], [h.score for h in row]) for row in found
@@ -149,11 +149,11 @@ class ServedModel:
     """An export that --model names, and its model once it is loaded.
 
     Attributes:
-        name: its languages, such as "de-en"; the folder's where they are not known.
+        name: its languages, such as "de-en"; the folder's name if unknown.
         source, target: their codes in ISO 639, or "".
         path: its folder.
         record: that of t2t-exporter.
-        model: what translates, a `SavedModel` or a `CTranslate2Model`.
+        model: a `SavedModel` or a `CTranslate2Model`.
     """
 
     name: str
@@ -169,7 +169,7 @@ class ServedModel:
         return self.record.kind != "ctranslate2"
 
     def load(self, searches: int) -> None:
-        """Loads the model, which is to compute so many batches at the same time."""
+        """Loads the model, to compute `searches` batches at the same time."""
         if not self.needs_tensorflow:
             self.model = CTranslate2Model(self.path, self.record, searches)
         else:
@@ -180,7 +180,7 @@ def find(given: Sequence[str]) -> list[ServedModel]:
     """Returns the exports that --model names: "DIR" or "de-en=DIR".
 
     Raises:
-        UserError: if there is none, one is none, or two have one name.
+        UserError: if there is none, one is no export, or two have the same name.
     """
     found = {}
     for text in given:

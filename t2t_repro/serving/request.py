@@ -1,4 +1,4 @@
-"""What t2t-server is asked for."""
+"""The request of t2t-server."""
 
 import dataclasses
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What clients send, checked and in sentences, and what they are answered."""
+"""The schemas of requests, checked and split into sentences, and of answers."""
 
 import dataclasses
 import email
@@ -57,7 +57,7 @@ class Attend(BaseModel):
 
 @dataclasses.dataclass(frozen=True)
 class Translation:
-    """What an answer says of a sentence: its hypotheses, best first, and the best of them."""
+    """The answer for a sentence: its hypotheses, best first, and the best of them."""
 
     input: str
     translation: str
@@ -67,7 +67,7 @@ class Translation:
 
 @dataclasses.dataclass(frozen=True)
 class TextTranslation(Translation):
-    """What an answer says of a text; one of several sentences has no score and the best alone."""
+    """The answer for a text; one of several sentences has no score and only the best."""
 
     sentences: list[Translation]
 
@@ -89,7 +89,7 @@ class Text:
         return "\n".join(" ".join(next(rest) for _ in line) for line in self.lines)
 
     def translated(self, rest: Iterator[Translation]) -> TextTranslation:
-        """Returns what the answer says, by the next translations, one for each sentence."""
+        """Returns the answer from the next translations, one for each sentence."""
         sentences = list(itertools.islice(rest, len(self.sentences)))
         best = self.joined(each.translation for each in sentences)
         if len(sentences) != 1:
@@ -100,10 +100,10 @@ class Text:
 
 
 def values_of(request: Request, body: bytes) -> dict[str, Any]:
-    """Returns what a request says: a JSON object, or a form or query string with a field "q".
+    """Returns the values of a request: a JSON object, or a form or query string with a field "q".
 
     Raises:
-        HTTPException: with 400 if it says neither.
+        HTTPException: with 400 if it is neither.
     """
     if not body.lstrip().startswith(b"{"):
         try:
@@ -134,10 +134,10 @@ def _fields(request: Request, body: bytes) -> list[tuple[str, str]]:
 
 
 def checked(kind: type[BaseModel], values: dict[str, Any]) -> Any:
-    """Returns a body of these values.
+    """Returns the body of these values.
 
     Raises:
-        HTTPException: with 400 if they are not right.
+        HTTPException: with 400 if they are invalid.
     """
     try:
         return kind.model_validate(values)
@@ -182,8 +182,8 @@ def split_texts(given: str | list[str], language: str, most: int, split: bool = 
 def _sentences(line: str, language: str) -> Iterator[str]:
     """Yields the sentences of a line.
 
-    It is split by pieces, whose last sentence may go on in the next. A piece without an end of a
-    sentence is the beginning of one that is too long for any model: the line stays one with it.
+    It is split in pieces, whose last sentence may continue in the next. A piece without an end of a
+    sentence begins one that is too long for any model: the line then stays whole.
     """
     while len(line) > PIECE:
         *ended, last = sentencex.segment(language, line[:PIECE])

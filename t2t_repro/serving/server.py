@@ -1,4 +1,4 @@
-"""The server as a whole: its settings, its socket, and how it begins and ends."""
+"""The server: its settings, its socket, start and stop."""
 
 import dataclasses
 import ipaddress
@@ -18,7 +18,7 @@ def serve(request: ServerRequest) -> None:
 
     Raises:
         UserError: if there is no export, or it cannot be served.
-        OSError: if the address cannot be had.
+        OSError: if the address is not available.
     """
     # oneDNN's kernels in TensorFlow keep something for each shape, and a server sees them all.
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
@@ -78,7 +78,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def warn_of_reach(address: str) -> None:
-    """Warns where others than this machine can ask."""
+    """Warns if other machines can reach the server."""
     if not ipaddress.ip_address(address.partition("%")[0]).is_loopback:
         print(
             f"t2t-server: warning: anyone who can reach {address} can use this server: it has "

@@ -1,8 +1,8 @@
-"""What t2t-compare compares: post-norm and pre-norm under one set, or sets; by depth and warm-up.
+"""The variants of t2t-compare: post-norm and pre-norm of one set, or sets; by depth and warm-up.
 
 Between post-norm and pre-norm nothing else differs in one setting with one seed: the initial
-kernels, the batches and their order, the dropout's seeds and the learning rate are the same. Where
-sets are compared, all that the sets say differs.
+kernels, the batches and their order, the dropout's seeds and the learning rate are the same. Sets
+differ in all their settings.
 """
 
 import dataclasses
@@ -121,7 +121,7 @@ def in_settings(
 
 
 def _warmed_up(hparams: HParams, warmup: int) -> HParams:
-    """Returns hparams with a warm-up of so many steps."""
+    """Returns hparams with another warm-up."""
     if warmup:
         return hparams.override(f"learning_rate_warmup_steps={warmup}")
     hparams = _with_named_schedule(hparams)

@@ -1,4 +1,4 @@
-"""What is measured of a run when it has ended, in a process of its own."""
+"""Measures a finished run, in a process of its own."""
 
 import dataclasses
 import itertools
@@ -25,7 +25,7 @@ def measure(path: str, bleu_sentences: int, ended: bool) -> dict[str, Any]:
         ended: whether the training came to its end, and is evaluated and decoded.
 
     Returns:
-        What `results.CellResult` has, as JSON.
+        The fields of `results.CellResult`, as JSON.
     """
     from t2t_repro.interop import usr_dir
     from t2t_repro.models.transformer import Transformer

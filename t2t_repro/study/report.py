@@ -1,4 +1,4 @@
-"""A report: a picture, then tables, as HTML, Markdown and JSON; and what t2t-compare reports."""
+"""A report: a picture, then tables, as HTML, Markdown and JSON; and that of t2t-compare."""
 
 import dataclasses
 import importlib.resources
@@ -43,10 +43,10 @@ def write(
         folder: where to, and where the pictures are.
         name, title: of the report.
         tables: all of them.
-        about: what they are of.
+        about: a sentence on the tables.
         command: the command line that makes them.
         captions: {picture: what it shows}; the first stands above the tables.
-        lead: what it shows in all, in paragraphs, above everything.
+        lead: the conclusions, in paragraphs, above everything.
     """
     import jinja2
 
@@ -66,7 +66,7 @@ def write(
 
 
 def comparison(results: Results) -> str:
-    """Writes what t2t-compare reports of the runs that are finished; returns which is better."""
+    """Writes t2t-compare's report of the finished runs; returns the conclusions."""
     from t2t_repro.study import pictures
 
     study, folder = results.study, results.study.output_dir

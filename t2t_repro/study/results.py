@@ -1,4 +1,4 @@
-"""What the runs of a study ended with, and what their numbers support.
+"""The results of a study's runs, and their comparison.
 
 * A run *diverged* if a step's loss or gradients were not finite, which ends the run, or if the
   mean of the last tenth of its reported training losses is above the loss before the first step.
@@ -39,14 +39,14 @@ def half_interval(values: Sequence[float]) -> float | None:
 
 
 def mean_and_half(values: Iterable[float | None]) -> tuple[float | None, float | None]:
-    """Returns the mean of the values that are known, and half of its interval."""
+    """Returns the mean of the known values, and half of its interval."""
     known = [value for value in values if value is not None]
     return (statistics.fmean(known), half_interval(known)) if known else (None, None)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CellResult:
-    """What a finished run ended with.
+    """The result of a finished run.
 
     Attributes:
         variant, seed: which run.
@@ -150,7 +150,7 @@ def compare(
 
 @dataclasses.dataclass(frozen=True)
 class Results:
-    """What the finished runs of a study ended with."""
+    """The results of a study's finished runs."""
 
     study: Study
     cells: Sequence[CellResult]
@@ -164,9 +164,8 @@ class Results:
         ]
 
     def p_values(self, cells: Sequence[CellResult], first: str) -> tuple[list[float], str]:
-        """Returns how likely each run's BLEU would seem as different by chance from that of the
-        variant `first` with the same seed, in the same setting, by sacrebleu's paired bootstrap;
-        and its signature."""
+        """Returns the p-value of each run's BLEU against that of the variant `first` with the same
+        seed and setting, by sacrebleu's paired bootstrap; and its signature."""
         from t2t_repro.scoring.significance import paired
 
         found, signature = [], ""

@@ -18,7 +18,7 @@ _REPORTS = 100  # lines of training in metrics.jsonl
 
 
 def run(study: Study, report: Callable[[Results], object]) -> Results:
-    """Makes the runs that are not finished, after each the report; returns what all ended with.
+    """Makes the unfinished runs, after each the report; returns all results.
 
     Raises:
         UserError: if a run fails; the same command tries it again.
@@ -43,7 +43,7 @@ def run(study: Study, report: Callable[[Results], object]) -> Results:
 
 
 def command(study: Study, cell: Cell) -> list[str]:
-    """Returns the command of t2t-trainer that makes a run, or goes on with it."""
+    """Returns the command of t2t-trainer that makes or resumes a run."""
     steps = cell.variant.hparams.train_steps
     made = stages.command(
         "t2t-trainer",

@@ -40,7 +40,7 @@ class Variant:
 
     @property
     def changes(self) -> str:
-        """What differs from the set, as t2t-trainer's --hparams."""
+        """The differences from the set, as t2t-trainer's --hparams."""
         base, own = registry.get_hparams(self.hparams_set), self.hparams
         names = [field.name for field in dataclasses.fields(own)]
         differs = [n for n in names if getattr(own, n) != getattr(base, n) and not own.unread([n])]
@@ -60,7 +60,7 @@ class Cell(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Study:
-    """What is compared, and how its runs are made and measured.
+    """The variants, and how their runs are made and measured.
 
     Attributes:
         problem, data_dir: as t2t-trainer's flags.
@@ -85,7 +85,7 @@ class Study:
 
     @property
     def names(self) -> list[str]:
-        """The names of what is compared."""
+        """The names of the variants."""
         return list(dict.fromkeys(variant.name for variant in self.variants))
 
     @property
@@ -113,7 +113,7 @@ class Study:
         return RunDirectory(self.output_dir / CELLS / folder)
 
     def begun_with(self, cell: Cell) -> dict[str, str]:
-        """Returns what a finished run must have been made with, as {name: Python's text}."""
+        """Returns the settings that a finished run must have, as {name: Python's text}."""
         own: dict[str, Any] = {"problem": self.problem, "bleu_sentences": self.bleu_sentences}
         own |= dataclasses.asdict(cell.variant.hparams)
         return {name: repr(value) for name, value in own.items()}

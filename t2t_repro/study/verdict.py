@@ -4,7 +4,7 @@ At each depth a variant stands with its *best warm-up*, that of the lowest mean 
 seeds that did not diverge. The trainings were *whole* if there are at least `SEEDS` seeds, none of
 them diverged, each ended better than word frequencies, and the dev loss fell by less than `STILL`
 in the last quarter of the steps; or, where the learning rate fell to nothing by the last step, if
-it ended below `SHARE` of the dev loss of word frequencies. Else what is seen is an early look.
+it ended below `SHARE` of the dev loss of word frequencies. Otherwise the result is an early look.
 """
 
 import itertools
@@ -60,7 +60,7 @@ def table(results: Results) -> Table:
 
 
 def sentences(results: Results, found: Table) -> list[str]:
-    """Returns what the table says, a sentence for each two variants at each depth."""
+    """Returns the table in words, a sentence for each two variants at each depth."""
     study = results.study
     steps = f"{study.variants[0].hparams.train_steps:,} steps"
     said = []
@@ -126,7 +126,7 @@ def _doubts(
 
 
 def _ends_at_nothing(of: CellResult) -> bool:
-    """Whether nothing would be learned behind the last step: the rate has fallen to nothing."""
+    """Returns whether the rate has fallen to nothing by the last step."""
     from t2t_repro.training import learning_rate
 
     hparams = of.variant.hparams

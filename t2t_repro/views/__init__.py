@@ -1,1 +1,1 @@
-"""What is drawn of a run or a model: attention, positions, samples."""
+"""Pictures of a run or a model: attention, positions, samples."""

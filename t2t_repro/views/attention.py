@@ -1,4 +1,4 @@
-"""What a model looks at: every attention's weights for one pair of sentences, and what heads do.
+"""A model's attention weights for one pair of sentences, and statistics of its heads.
 
 The weights are those that the model's own layers return (Transformer.attention_weights). T2T's
 visualization/visualization.py, AttentionVisualizer, gathers the same and labels the decoder's
@@ -38,8 +38,8 @@ class Maps:
     Attributes:
         kind: "encoder", "encoder-decoder" or "decoder".
         title: how people call it.
-        queries: T tokens: what looks. In a decoder the words as they are written.
-        keys: S tokens: what is looked at. In the decoder's self-attention those read so far.
+        queries: T tokens; in a decoder the words as they are written.
+        keys: S tokens; in the decoder's self-attention those read so far.
         weights: float32 (layers, N, T, S); each row sums to 1.
     """
 
@@ -52,7 +52,7 @@ class Maps:
 
 @dataclasses.dataclass(frozen=True)
 class Head:
-    """What one head does on average over the words that look.
+    """The statistics of one head, averaged over the queries.
 
     Attributes:
         kind, layer, head: which one; both numbers count from 0.
@@ -61,7 +61,7 @@ class Head:
             the position is the other sentence's; a decoder's "same" is the word written last.
         first: the share at the first position; the start in a decoder's self-attention.
         end: the share at the end mark, of the words before it; None where it is never read.
-        looks_at: which of these shares is the largest, if it is at least LOOKS_AT; or "".
+        looks_at: the largest of these shares, if it is at least LOOKS_AT; else "".
     """
 
     kind: str
@@ -156,7 +156,7 @@ def tokens(encoder: Any, ids: Sequence[int]) -> list[str]:
 
 
 def heads(of: Maps) -> list[Head]:
-    """Returns what each head of one kind of attention does."""
+    """Returns the statistics of each head of one kind of attention."""
     return [
         _head(of.kind, layer, head, weights)
         for layer, each in enumerate(of.weights)
@@ -185,7 +185,7 @@ def summary(kind: str, heads: Sequence[Head]) -> str:
 
 
 def _head(kind: str, layer: int, head: int, weights: np.ndarray) -> Head:
-    """Returns what one head does with weights (T, S)."""
+    """Returns the statistics of one head with weights (T, S)."""
 
     def share(values: np.ndarray) -> float | None:
         return float(values.mean()) if values.size else None
@@ -203,7 +203,7 @@ def _head(kind: str, layer: int, head: int, weights: np.ndarray) -> Head:
 
 
 def _check_length(model: Transformer, what: str, ids: Sequence[int]) -> None:
-    """Refuses a sentence that is longer than the model was made for, or than a page can show."""
+    """Refuses a sentence longer than the model's limit or a page's."""
     trained = model.learned_positions or model.hparams.max_length or model.hparams.batch_size
     if len(ids) > (limit := min(trained, LONGEST)):
         raise UserError(

@@ -26,8 +26,8 @@ def page(maps: Sequence[Maps], heads: Sequence[Head], title: str) -> str:
     """Returns the page.
 
     Args:
-        maps: what attention.maps returned.
-        heads: what attention.heads says of each head in it.
+        maps: those of attention.maps.
+        heads: attention.heads of each.
         title: above the page.
     """
     template = importlib.resources.files(__package__).joinpath("attention_page.html")

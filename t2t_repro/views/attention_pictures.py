@@ -1,4 +1,4 @@
-"""Attention as pictures: the heads of a model side by side, and what they do at a glance."""
+"""Attention as pictures: the heads of a model side by side, and an overview."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any

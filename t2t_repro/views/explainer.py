@@ -95,7 +95,7 @@ def page(
 
 
 def data(content: dict) -> str:
-    """Returns what a script element holds as JSON.
+    """Returns JSON for a script element.
 
     Only "</script" and "<!--" mean something there: without "<" there is neither.
     """
@@ -116,7 +116,7 @@ def check(hparams: HParams, parameters: int, encoders: Mapping[str, Any]) -> Non
         encoders: those of its "inputs" and "targets".
 
     Raises:
-        UserError: naming what it has.
+        UserError: naming the reasons.
     """
     if not is_transformer(hparams.model):
         raise UserError(f"Expected a Transformer for --explain. Received: {hparams.model}.")

@@ -106,7 +106,7 @@ def png(drawn: "Figure") -> bytes:
 
 
 def save(drawn: "Figure", path: str | os.PathLike) -> None:
-    """Writes a figure as a PNG that is whole or not there."""
+    """Writes a figure as a PNG that is whole or absent."""
     content = png(drawn)
     with writing(path, "wb") as file:
         file.write(content)

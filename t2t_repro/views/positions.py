@@ -1,4 +1,4 @@
-"""Position signals and learned positions as pictures: what tells a model where a word stands."""
+"""Position signals and learned positions as pictures."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ LENGTH = 100  # positions that a picture shows
 
 
 def of_model(model: Transformer) -> dict[str, np.ndarray]:
-    """Returns what a model adds to its words: {"sinusoids"} or {"inputs", "targets"}, (L, D).
+    """Returns the positions of a model: {"sinusoids"} or {"inputs", "targets"}, (L, D).
 
     L is LENGTH, or as many as the model has learned, if they are fewer.
 
@@ -39,7 +39,7 @@ def of_model(model: Transformer) -> dict[str, np.ndarray]:
 
 
 def picture(signals: dict[str, np.ndarray]) -> "Figure":
-    """Draws each signal (L, D), and below it how alike two positions are: their cosine."""
+    """Draws each signal (L, D), and below it the cosine of two positions."""
     columns = len(signals)
     figure, axes = pictures.figure(columns, 2, title="Positions", width=5.0, height=3.4, grid=False)
     for i, (name, signal) in enumerate(signals.items()):

@@ -1,7 +1,6 @@
-"""What a run directory says of its run, read without loading a model: quick, and while it trains.
+"""The state of a run, read from its directory without loading a model, also while it trains.
 
-Everything is read as it lies there, so that a line that is half written, or a checkpoint that is
-just being made or removed, is left out and never an error.
+A half-written line, or a checkpoint that is being made or removed, is skipped and is no error.
 """
 
 import dataclasses
@@ -40,7 +39,7 @@ Score = float | str  # text: one of _NOT_FINITE
 
 @dataclasses.dataclass(frozen=True)
 class Checkpoint:
-    """A checkpoint, its place and what evaluation said of it.
+    """A checkpoint, its folder and its evaluation.
 
     Attributes:
         step: its step.
@@ -50,7 +49,7 @@ class Checkpoint:
         scores: {metric: value} of its evaluation, {} if there was none; what is not finite is
             "nan", "inf" or "-inf".
         averaged: the steps that were averaged; empty for one of training.
-        trains_on: whether the state of training is there too, without which it does not go on.
+        trains_on: whether it has the state of training, which resuming needs.
     """
 
     step: int
@@ -64,16 +63,16 @@ class Checkpoint:
 
 @dataclasses.dataclass(frozen=True)
 class RunView:
-    """What a run directory says.
+    """The state of a run.
 
     Attributes:
         path, problem, hparams_set, version, random_seed, commands: as its run.json.
         t2t_usr_dir: the package that it was made with, which commands that read it need.
-        trainer: the process that trains here now, "process 7 on HOST, since ..."; "" if none.
+        trainer: the training process, "process 7 on HOST, since ..."; "" if none.
         changes: {hparam: (in the set, in the run)}; None if the set is not known here.
         train_steps: where the run is to end.
-        step: the last that was reported or saved.
-        stopped_early: why its evaluations ended it before that; "": they did not.
+        step: the last one reported or saved.
+        stopped_early: the reason of early stopping; "": none.
         seconds_since: how long ago the last report was; None if there was none.
         parameters: {component: number}; {} before the first checkpoint.
         checkpoints: oldest first.
@@ -111,7 +110,7 @@ class RunView:
 
 
 def view(run: RunDirectory) -> RunView:
-    """Returns what `run` says.
+    """Returns the state of `run`.
 
     Raises:
         UserError: if it is no run directory.
@@ -230,8 +229,8 @@ def _stopped_early(config: RunConfig, rows: list[dict[str, Any]]) -> str:
 def _evaluated(rows: list[dict[str, Any]]) -> dict[tuple[str, str], dict[int, Score]]:
     """Returns {(split, metric): {step: value}} of the evaluations.
 
-    What was evaluated on other sentences than usual, as by other flags, cannot be compared, and
-    is left out. What is no number is no metric.
+    Evaluations on other sentences than usual, as by other flags, cannot be compared, and are
+    skipped. Non-numbers are no metrics.
     """
     found: dict[tuple[str, str], list[tuple[int, Score, str]]] = {}
     for row in _evaluations(rows):
@@ -266,7 +265,7 @@ def _scores(evaluated: dict[tuple[str, str], dict[int, Score]]) -> dict[int, dic
 def _curves(
     rows: list[dict[str, Any]], evaluated: dict[tuple[str, str], dict[int, Score]]
 ) -> dict[str, list[tuple[int, float]]]:
-    """Returns what is finite of the losses of training and of the evaluations."""
+    """Returns the finite losses of training, and the evaluations."""
     curves: dict[str, dict[int, float]] = {}
     for row in rows:
         numbers = isinstance(row.get("loss"), float | int) and "step" in row

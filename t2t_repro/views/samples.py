@@ -1,4 +1,4 @@
-"""What a model in training makes of a few sentences of the dev split, for TensorBoard."""
+"""Translations of a few dev sentences during training, for TensorBoard."""
 
 import itertools
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ def make(model: keras.Model, problem: Problem, config: RunConfig, split: str) ->
     """Returns a function that writes samples of a step: translations, and the attention of one.
 
     Args:
-        model: it as it stands when the function is called.
+        model: with its weights at the time of the call.
         problem, config: those of its run.
         split: where the sentences are from: the first of it.
     """
@@ -45,7 +45,7 @@ def of_sentences(
     sources: list[list[int]],
     references: Sequence[str],
 ) -> Samples:
-    """Returns what `make` does, of these sentences.
+    """Returns the function of `make` for given sentences.
 
     Args:
         model: as in `make`.

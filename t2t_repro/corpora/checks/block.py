@@ -1,4 +1,4 @@
-"""Consecutive pairs of a split, and what several checks compute of them, once."""
+"""Consecutive pairs of a split, and values that several checks share, computed once."""
 
 import dataclasses
 import functools
@@ -50,8 +50,8 @@ class Side:
 
     @functools.cached_property
     def spelled(self) -> list[str]:
-        """The lines in lower case, in one spelling of those that are equal: composed, without what
-        is not seen."""
+        """The lines in lower case, composed and without invisible characters, so that equal lines
+        are spelled alike."""
         text = self.lower
         for character in UNSEEN:
             text = text.replace(character, "")
@@ -124,7 +124,7 @@ class Block:
         return len(self.sources.texts)
 
     def cut(self, characters: int) -> "Block":
-        """Returns the pairs with so many characters of each line at most."""
+        """Returns the pairs with at most `characters` of each line."""
         if all(side.lengths.max(initial=0) <= characters for side in self.sides):
             return self
         sources, targets = (Side([text[:characters] for text in side.texts]) for side in self.sides)

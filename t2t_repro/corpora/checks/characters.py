@@ -1,4 +1,4 @@
-"""What characters and marks tell: empty sides, copies, control characters, markup, encodings."""
+"""Checks of characters: empty sides, copies, control characters, markup, encodings."""
 
 import re
 

@@ -1,8 +1,8 @@
-"""Runs all checks over a corpus: in a first pass models of it are made, in a second it is judged.
+"""Runs all checks over a corpus: a first pass makes models of it, a second judges it.
 
-`CHECKS` says what is checked, and how grave that is: each finds what is surely a fault. A `Report`
-says what was found, on a terminal, to programs, and in the file of bad pairs. Memory holds a sample
-of the pairs, and of all others some 60 bytes a pair.
+`CHECKS` lists the checks and their severity; each finds only certain faults. A `Report` has the
+findings, for a terminal, for programs, and for the file of bad pairs. Memory holds a sample of the
+pairs, and of all others some 60 bytes a pair.
 """
 
 import dataclasses
@@ -36,7 +36,7 @@ class Check:
     """A check.
 
     Attributes:
-        name: in the report and in the file of pairs that were left out.
+        name: in the report and in the file of dropped pairs.
         text: what is wrong with the pairs that it finds.
         find: returns bool (N,), which of the N pairs of a block they are.
         model: the field of `Models` that `find` gets beside the block; "": all of them.
@@ -85,7 +85,7 @@ class Finding:
         counts: {split: number of pairs}.
         share: of all pairs, from 0 to 1.
         first: the first pairs.
-        usual: no pair is left out for it: that is asked for, or it is found too often.
+        usual: no pair is dropped for it: as requested, or because it is found too often.
     """
 
     check: Check
@@ -99,7 +99,7 @@ class Finding:
         return sum(self.counts.values())
 
     def leaves_out(self, split: str) -> bool:
-        """Whether its pairs of a split are bad; of dev and test, only errors are."""
+        """Returns whether its pairs of a split are bad; in dev and test only errors are."""
         return not self.usual and (split == TRAIN or self.check.severity == ERROR)
 
     def as_dict(self) -> dict[str, Any]:
@@ -122,15 +122,15 @@ def path_of(data_dir: str | os.PathLike, name: str) -> pathlib.Path:
 
 @dataclasses.dataclass(frozen=True)
 class Report:
-    """What is to be said of a corpus.
+    """The findings on a corpus.
 
     Attributes:
         pairs: {split: number}.
-        languages: what the two sides seem to be in.
+        languages: those of the two sides, as far as they show.
         findings: of every check, in the order of the table.
         notes: sentences on the corpus as a whole.
         marks: {split: uint32 (N,)}: bit i is set where check i of the table found the pair.
-        alone: the splits that are text to score, of which no pair is left out.
+        alone: the splits that stay text, of which no pair is dropped.
     """
 
     pairs: Mapping[str, int]
@@ -145,7 +145,7 @@ class Report:
         return [each for each in self.findings if each.check.severity == ERROR and each.count]
 
     def bad_pairs(self, split: str) -> Iterator[tuple[int, list[str]]]:
-        """Yields (line from 1, names of the checks) of each pair that is to be left out."""
+        """Yields (line from 1, names of the checks) of each pair to drop."""
         if split in self.alone:
             return
         bits = {1 << i: each for i, each in enumerate(self.findings) if each.leaves_out(split)}
@@ -158,7 +158,7 @@ class Report:
         return sum(1 for split in self.pairs for _ in self.bad_pairs(split))
 
     def texts_of_bad_pairs(self, corpus: Corpus) -> Iterator[BadPair]:
-        """Yields the pairs that are to be left out; reads the corpus once more for it."""
+        """Yields the pairs to drop; reads the corpus once more for that."""
         for split, read in corpus.items():
             lines = enumerate(read(), start=1)
             for wanted, reasons in self.bad_pairs(split):
@@ -177,7 +177,7 @@ class Report:
         write_text_atomic(path, json.dumps(said, ensure_ascii=False, indent=1) + "\n")
 
     def lines(self) -> Iterator[str]:
-        """Yields what is said on a terminal: a line for each check that found something."""
+        """Yields the lines for a terminal, one for each check that found something."""
         pairs = " and ".join(f"{count:,} {split}" for split, count in self.pairs.items())
         found = [each for each in self.findings if each.count]
         said = f"Checked {pairs} pairs, {' to '.join(filter(None, self.languages))}"
@@ -196,14 +196,14 @@ def examine(
     keep: Collection[str] = (),
     alone: Collection[str] = (),
 ) -> Report:
-    """Returns what all checks find.
+    """Returns the findings of all checks.
 
     Args:
         corpus: {split: a function that returns all its pairs, the same whenever it is called};
             "train" first.
         track: as `progress.track`.
-        keep: the names of checks for which no pair is to be left out.
-        alone: the splits that are text to score, of which no pair is left out.
+        keep: the names of checks for which no pair is dropped.
+        alone: the splits that stay text, of which no pair is dropped.
     """
     known = models.fit(_blocks(corpus, track, "reading the corpus", None))
     total = sum(len(each.pair) for each in known.repeated.values())
@@ -266,6 +266,6 @@ def _marks(block: Block, known: Models, first: list[list[Example]]) -> np.ndarra
 
 
 def _visible(text: str) -> str:
-    """Returns a line to show: cut, and what cannot be seen as its code."""
+    """Returns a line to show: cut, with invisible characters as codes."""
     shown = text if len(text) <= _LONGEST else text[:_LONGEST] + "..."
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in shown)

@@ -1,8 +1,8 @@
-"""Which language a line is in: by models of the corpus itself, and by an identifier of many.
+"""The language of a line: by models of the corpus itself, and by py3langid.
 
-Counts of three characters in a row, of each side, say of every line which side it belongs to,
-also where it is short: that finds sides that are swapped or not translated. A line whose
-characters are rare on its own side may be of a third language: then py3langid is asked.
+Counts of character trigrams of each side tell which side a line belongs to, even a short one: that
+finds swapped or untranslated sides. A line whose trigrams are rare on its own side may be in a
+third language: then py3langid decides.
 """
 
 import dataclasses
@@ -34,13 +34,13 @@ _GROUPS = np.array(
 
 @dataclasses.dataclass(frozen=True)
 class Languages:
-    """What was learned of the two sides.
+    """The models of the two sides.
 
     Attributes:
         odds: float32 (BUCKETS,): log of how much likelier three characters are in a source.
         logs: for each side float32 (BUCKETS,): the log of their probability.
         typical: for each side, median and deviation of the mean of `logs` over a line.
-        names: for each side the language that py3langid says, such as "en"; "": it does not know.
+        names: the language of each side by py3langid, such as "en"; "": unknown.
         scripts: for each side the groups of _GROUPS that are its own.
     """
 
@@ -57,7 +57,7 @@ class Languages:
 
 
 def fit(block: Block) -> Languages:
-    """Returns what the pairs of a sample tell."""
+    """Returns the model of a sample."""
     block = block.cut(_LEARNED)
     hashes = [_trigrams(side) for side in block.sides]
     weights = np.ones(len(block))
@@ -87,7 +87,7 @@ def fit(block: Block) -> Languages:
 
 
 def swapped(block: Block, known: Languages) -> np.ndarray:
-    """Returns bool (N,): the source seems to be of the target's side, and the other way round."""
+    """Returns bool (N,): the source seems to belong to the target's side, and vice versa."""
     sources, targets = _odds(block, known)
     characters = block.sources.lengths + block.targets.lengths
     surely = targets - sources > np.maximum(_SWAPPED, _EACH * characters)
@@ -116,7 +116,7 @@ def wrong_language(block: Block, known: Languages) -> np.ndarray:
 def wrong_script(block: Block, known: Languages) -> np.ndarray:
     """Returns bool (N,): most letters of a side are of a script that is not that side's.
 
-    Not beside a fifth of letters of its own where all such words stand on the other side: names.
+    Except names: with a fifth of its own letters, if all such words are on the other side too.
     """
     found = np.zeros(len(block), bool)
     for side, other, own in zip(block.sides, block.sides[::-1], known.scripts, strict=True):

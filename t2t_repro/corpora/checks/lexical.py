@@ -1,11 +1,11 @@
 """A small lexical model of the corpus itself, and the stretches in which the targets have slipped.
 
-Which words go with which: IBM model 1 on a sample, of which the strong entries stay. The fit of a
-pair is the log of how much likelier its target's words are beside its source than anywhere.
+A lexicon by IBM model 1 on a sample, with only its strong entries. The fit of a pair is the log of
+how much likelier its target's words are with its source than anywhere.
 
 Stretches in which the targets stand some lines too early or too late: a hidden Markov model of the
-offset (Rabiner, 1989, section III.B): pairs usually stand side by side, seldom slip, and then stay
-so for a while; how well a source goes with each target near it is what is seen.
+offset (Rabiner, 1989, section III.B): pairs are usually aligned, seldom slip, and then stay so for
+a while; the fit of a source with each target near it is observed.
 """
 
 import dataclasses
@@ -47,7 +47,7 @@ class Words:
 
 @dataclasses.dataclass(frozen=True)
 class Counts:
-    """What goes with what, for each source word and each target word that stand in one pair.
+    """Translation probabilities of each source word and target word of a pair.
 
     Attributes:
         keys: int: source word * number of target words + target word, in order.
@@ -78,7 +78,7 @@ class Lexicon:
 
 
 def fit(block: Block) -> Lexicon:
-    """Returns what the pairs of a sample tell."""
+    """Returns the lexicon of a sample."""
     block = _thinned(block.cut(_LEARNED))
     ids = _ids(block.sources), _ids(block.targets)
     sources, targets = words(block.sources, ids[0]), words(block.targets, ids[1])
@@ -136,7 +136,7 @@ def words(side: Side, vocabulary: dict[str, int]) -> Words:
 
 
 def ibm_model_1(sources: Words, targets: Words, lines: int, number: int) -> Counts:
-    """Returns what goes with what in N lines (Brown et al., 1993, section 4.1).
+    """Returns the translation counts of N lines (Brown et al., 1993, section 4.1).
 
     Args:
         sources: their words on one side.
@@ -178,7 +178,7 @@ class Fits:
 
     Args:
         block: N pairs.
-        lexicon: what was learned.
+        lexicon: that of the corpus.
     """
 
     def __init__(self, block: Block, lexicon: Lexicon):

@@ -1,8 +1,8 @@
-"""What is learned of a corpus in a first pass, and used on every pair in the second.
+"""Models of a corpus, made in a first pass and used on every pair in the second.
 
-Which pairs are there again is told by a hash of 64 bits for each line, so that millions fit into
-memory. Lines that differ in case, or in how Unicode writes the same letters, are the same. Two
-different lines of ten million share a hash once in some hundred thousand corpora.
+Repeated pairs are found by a 64-bit hash of each line, so that millions fit into memory. Lines that
+differ in case, or in how Unicode writes the same letters, are the same. Two different lines of ten
+million share a hash once in some hundred thousand corpora.
 """
 
 import dataclasses
@@ -27,7 +27,7 @@ _NOTHING = np.uint64(hash(""))
 
 @dataclasses.dataclass(frozen=True)
 class Repeated:
-    """What is there again of a split's N pairs, each bool (N,).
+    """The repeated ones of a split's N pairs, each bool (N,).
 
     Attributes:
         pair: an earlier pair of the split is the same.
@@ -53,15 +53,14 @@ class Ratio:
 
 @dataclasses.dataclass(frozen=True)
 class Models:
-    """What is known of a corpus.
+    """The models of a corpus.
 
     Attributes:
         repeated: {split: which of its pairs are there again}.
         ratio: how the lengths of two sides go together.
         language: which side a line belongs to.
         lexicon: which words go with which.
-        moses_escaped: for each side, whether it is written as Moses' tokenizer does: there
-            &apos; is no markup that was left over.
+        moses_escaped: for each side, whether it is tokenized by Moses, so that &apos; is no markup.
         decomposed: float64 (2,): for each side, the share of lines whose letters are not composed
             (NFC).
     """
@@ -75,7 +74,7 @@ class Models:
 
 
 class Sample:
-    """Every so many pairs, as many as SAMPLE at most."""
+    """Evenly spaced pairs, at most SAMPLE."""
 
     def __init__(self) -> None:
         self._pairs: list[Pair] = []
@@ -99,7 +98,7 @@ class Sample:
 
 
 def fit(blocks: Iterable[Block]) -> Models:
-    """Returns what all blocks of a corpus tell."""
+    """Returns the models of all blocks of a corpus."""
     hashes: dict[str, list[np.ndarray]] = {}
     sample, decomposed, lines = Sample(), np.zeros(2), 0
     for block in blocks:
@@ -157,7 +156,7 @@ def _difference(sources: np.ndarray, targets: np.ndarray, usual: float) -> np.nd
 
 
 def _is_moses_escaped(side: Side) -> bool:
-    """Tells by spaces before full stops, and by quotes, most of which must be escaped."""
+    """Returns whether a side is Moses': spaces before full stops, and quotes mostly escaped."""
     ends = [text for text in side.texts if text.endswith((".", "?", "!"))]
     tokenized = sum(text[-2:-1] == " " for text in ends) > len(ends) / 2
     text = _TAG.sub(" ", side.joined)
