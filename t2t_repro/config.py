@@ -342,11 +342,16 @@ class HParams:
         return tuple(part.strip() for part in self.freeze.split(",") if part)
 
     @property
+    def factors(self) -> list[str]:
+        """The names of the factors of `learning_rate_schedule`, known or not."""
+        names = (name.strip() for name in self.learning_rate_schedule.split("*"))
+        return [name for name in names if name]
+
+    @property
     def read_by_schedule(self) -> frozenset[str]:
         """The settings that the factors of `learning_rate_schedule` read."""
-        factors = {name.strip() for name in self.learning_rate_schedule.split("*")}
-        names = {name for factor in factors for name in FACTORS.get(factor, ())}
-        if "legacy" in factors:
+        names = {name for factor in self.factors for name in FACTORS.get(factor, ())}
+        if "legacy" in self.factors:
             names.update(SCHEMES.get(self.learning_rate_decay_scheme or "none", ()))
         return frozenset(names)
 

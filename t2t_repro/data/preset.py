@@ -241,9 +241,8 @@ def scaled(whole: HParams, steps: int, but: Container[str]) -> dict[str, float]:
         name: max(1, round(value * share)) for name in names if (value := getattr(whole, name))
     }
     # A rate that falls by the root of the steps is the higher the shorter its warm-up is.
-    factors = whole.learning_rate_schedule.split("*")
-    rate = "learning_rate" if "legacy" in factors else "learning_rate_constant"
-    falls = "legacy" in factors or "rsqrt_decay" in factors
+    rate = "learning_rate" if "legacy" in whole.factors else "learning_rate_constant"
+    falls = {"legacy", "rsqrt_decay"} & {*whole.factors}
     warmup = whole.learning_rate_warmup_steps
     said = rate in but or "learning_rate_warmup_steps" in but
     if share < 1 and falls and warmup and not said:

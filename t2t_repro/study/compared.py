@@ -125,8 +125,7 @@ def _warmed_up(hparams: HParams, warmup: int) -> HParams:
     if warmup:
         return hparams.override(f"learning_rate_warmup_steps={warmup}")
     hparams = _with_named_schedule(hparams)
-    factors = [name.strip() for name in hparams.learning_rate_schedule.split("*")]
-    kept = "*".join(name for name in factors if name != "linear_warmup")
+    kept = "*".join(name for name in hparams.factors if name != "linear_warmup")
     return dataclasses.replace(hparams, learning_rate_schedule=kept)
 
 

@@ -55,7 +55,7 @@ class Schedule(keras.optimizers.schedules.LearningRateSchedule):
     def __init__(self, hparams: HParams | dict[str, Any]):
         self.hparams = hparams if isinstance(hparams, HParams) else HParams(**hparams)
         trainable.check(self.hparams)
-        self._factors = [_FACTORS[name] for name in trainable.factors(self.hparams)]
+        self._factors = [_FACTORS[name] for name in self.hparams.factors]
 
     def __call__(self, step):
         """Returns the rate, a float32 scalar; `step` is the number of batches trained on so far."""

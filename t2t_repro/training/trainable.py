@@ -22,18 +22,12 @@ def check(hparams: HParams) -> None:
     """
     if snake_case(hparams.optimizer) not in OPTIMIZERS:
         raise unknown("optimizer", hparams.optimizer, OPTIMIZERS)
-    for name in factors(hparams):
+    for name in hparams.factors:
         if name not in FACTORS:
             raise unknown("factor in learning_rate_schedule", name, FACTORS)
         scheme = hparams.learning_rate_decay_scheme or "none"
         if name == "legacy" and scheme not in SCHEMES:
             raise unknown("learning_rate_decay_scheme", scheme, SCHEMES)
-
-
-def factors(hparams: HParams) -> list[str]:
-    """Returns the names of the factors of `learning_rate_schedule`, known or not."""
-    names = (name.strip() for name in hparams.learning_rate_schedule.split("*"))
-    return [name for name in names if name]
 
 
 def gathered(hparams: HParams) -> int:
