@@ -18,7 +18,7 @@ BUDGETS = {
     "t2t_repro/bin": 1609,
     "t2t_repro/callbacks": 258,
     "t2t_repro/corpora": 1878,
-    "t2t_repro/data": 1484,
+    "t2t_repro/data": 1483,
     "t2t_repro/decoding": 1922,
     "t2t_repro/distill": 311,
     "t2t_repro/export": 1648,
@@ -32,7 +32,7 @@ BUDGETS = {
     "t2t_repro/serving": 812,
     "t2t_repro/study": 890,
     "t2t_repro/text": 1160,
-    "t2t_repro/training": 2576,
+    "t2t_repro/training": 2573,
     "t2t_repro/views": 907,
     "tests": 20408,
 }
