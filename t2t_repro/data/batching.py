@@ -195,7 +195,7 @@ def few_shapes(found: Mapping[Shape, float], most: int) -> dict[Shape, float]:
 
 def _joined(measured: list[tuple[int, int, float]], most: int, limit: float) -> dict[Shape, float]:
     """Returns `few_shapes` of (rows, length, share) by length; {}: none is within the limit."""
-    # For so many of the lengths, from the first on: the ids of a mean batch, and the shapes.
+    # For the first so many lengths: the ids of a mean batch, and the shapes.
     best: list[tuple[float, dict[Shape, float]]] = [(0.0, {})]
     best += [(math.inf, {})] * len(measured)
     for _ in range(most):

@@ -80,7 +80,7 @@ def _examine(job: Job, track: Track, report: Callable[[str], None]) -> tuple[Rep
     made = (files.source for files in job.files())
     sources = dict.fromkeys([Split.TRAIN, *made, *alone])
     corpus = {split: functools.partial(_pairs, problem, job, split) for split in sources}
-    # What was repeated when the text was made is no fault.
+    # Pairs repeated by --train_weights are no fault.
     record = raw_record.read(pathlib.Path(job.tmp_dir))
     repeats = record and any(share.written > share.pairs for share in record.shares)
     found = examine(corpus, track, keep=["duplicate"] if repeats else [], alone=alone)
@@ -108,6 +108,6 @@ def check_unasked(problem: Problem) -> str:
 
 def _pairs(problem: Text2TextProblem, job: Job, split: str) -> Iterator[Pair]:
     samples = problem.generate_samples(job.data_dir, job.tmp_dir, split)
-    # Those that take the place of what is left out are to be in order as well.
+    # Replacements of dropped samples must be checked as well.
     for sample in itertools.islice(samples, 2 * job.max_cases or None):
         yield sample["inputs"], sample["targets"]

@@ -76,7 +76,7 @@ def generate_data(
     kept, todo = list[Files](), list[Files]()
     for files in job.files():
         keep = not job.overwrite and _is_there(files, summary, report)
-        # To count finds a broken text in seconds, and before any file is touched.
+        # Counting finds a broken text in seconds, before any file is touched.
         (kept if keep else todo).append(files if keep else _counted(job, files))
     if todo:
         corpus_check.check_corpus(job, track, report)
@@ -89,7 +89,7 @@ def generate_data(
         old += [os.path.join(job.data_dir, name + more) for name in names for more in ("", ".json")]
         for path in old:
             pathlib.Path(path).unlink(missing_ok=True)
-        # What is unfinished is known after a kill.
+        # So unfinished splits are known after a kill.
         summary["unfinished"] = [files.name for files in todo]
         for name in summary["unfinished"]:
             summary["splits"].pop(name, None)
@@ -517,7 +517,7 @@ def _is_shared(job: Job) -> bool:
     """Returns whether files of other problems in the data directory use this vocabulary."""
     names, own = set(job.problem.vocab_files(job.data_dir)), summary_path(job.problem, job.data_dir)
     for path in pathlib.Path(job.data_dir).glob("datagen.*.json"):
-        with contextlib.suppress(OSError, ValueError, LookupError):  # a summary only informs
+        with contextlib.suppress(OSError, ValueError, LookupError):  # a summary is only information
             if path != own and names & set(schema.read(path, dict[str, Any])["vocab_files"]):
                 return True
     return False

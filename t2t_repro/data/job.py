@@ -10,7 +10,7 @@ from typing import Any, TypeGuard
 from t2t_repro.problem import Problem, Split, Text2TextProblem
 
 Track = Callable[[Iterable, str, int | None, str], Iterable]  # as `progress.track`
-# What to do with bad pairs of a corpus: stop at errors, leave them out, take all.
+# What to do with bad pairs of a corpus: stop at errors, drop them, keep all.
 STOP, DROP, KEEP = "stop", "drop", "keep"
 
 

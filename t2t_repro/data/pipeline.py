@@ -38,8 +38,8 @@ from t2t_repro.text import transfer
 from t2t_repro.text.encoders import EOS_ID
 from t2t_repro.text.subword import SubwordTextEncoder
 
-AHEAD = 8  # batches that wait for who takes them
-_SAMPLE = 256  # batches that say how subword dropout lengthens sentences
+AHEAD = 8  # batches that are read ahead
+_SAMPLE = 256  # batches that show how subword dropout lengthens sentences
 _BLOCK = 1024  # examples that are read at once where one after another is asked for
 _END = struct.Struct("<Q")  # the size of the JSON before it, which says what the arrays are
 _SUBWORDS, _DIRECTIONS = 2, 3  # which random stream; batching.py has the first two
@@ -51,9 +51,9 @@ Data = tuple[Problem, str]  # a problem, and the folder of its files
 
 
 # --- the ids of a split ---------------------------------------------------------------------------
-# They are decoded once from its TFRecords, into `ids.PROBLEM-SPLIT` beside them, which is made anew
-# where the size or the time of a file of records differs. So a shuffle of all examples, exact
-# counts and a start in mid-epoch are cheap, and no batch needs protobuf.
+# They are decoded once from its TFRecords, into `ids.PROBLEM-SPLIT` beside them, and again if the
+# size or the time of a record file differs. So a shuffle of all examples, exact counts and a start
+# in mid-epoch are cheap, and no batch needs protobuf.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -194,8 +194,8 @@ def _check(path: str, features: list[str], ids: np.ndarray, lengths: np.ndarray)
 
 
 # --- what changes the pairs of a training ---------------------------------------------------------
-# What is drawn follows from the run's seed, the batch's number since the run began and the place of
-# the example in it. So every epoch has other pairs, and a run that goes on has the same ones.
+# Random choices follow from the run's seed, the batch's number since the run began and the place of
+# the example in it. So every epoch has other pairs, and a resumed run the same ones.
 
 # Of a batch, its number since the run began, and the places of this reader's examples in the whole.
 Change = Callable[[Examples, int, slice], Examples]
@@ -342,8 +342,8 @@ class Batches(keras.utils.PyDataset):
             return self
         import tensorflow as tf
 
-        # The thread that tunes sleeps for up to a minute, and on one core whoever drops an
-        # iterator, as at the end of a training, waits for it. One reader has its own part.
+        # The autotuning thread sleeps for up to a minute, and on one core dropping an iterator, as
+        # at the end of a training, waits for it. Each reader has its own shard already.
         options = tf.data.Options()
         options.autotune.enabled = False
         options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
@@ -437,8 +437,8 @@ def make_dataset(
         each = zip(rows, widths, shares.tolist(), strict=True)
         found = {(row, width): share for row, width, share in each if share}
     elif most_shapes and hparams.model == "transformer":
-        # Rows and columns of zeros are nothing to its loss. In LSTM and ByteNet padding counts, and
-        # of a user's own model nothing is known.
+        # Rows and columns of zeros do not change the Transformer's loss. In LSTM and ByteNet
+        # padding counts, and a user's own model is unknown.
         some = itertools.islice(batches(0, _padder(tops)), _SAMPLE)
         drawn = collections.Counter(batch["targets"].shape for batch in some)
         share_of = {shape: count / _SAMPLE for shape, count in drawn.items()}

@@ -73,9 +73,9 @@ class Row(NamedTuple):
     cost: float
 
 
-# Larger text gains by regularization only in longer trainings than these sets have: they pass over
-# it too few times. Less is learned by heart at a rate that falls to 0 where its words are not cut
-# anew (docs/own-text.md). 1.5 MB are some 11,000 captions.
+# Larger text gains by regularization only in longer trainings than these sets': they pass over it
+# too few times. Without subword dropout, a rate that falls to 0 overfits less (docs/own-text.md).
+# 1.5 MB are some 11,000 captions.
 ROWS = (
     Row(LARGE, pairs=1_000_001, size=0, tokens=150e6, cost=20.0),  # on a GPU alone
     Row(MEDIUM, pairs=100_001, size=0, tokens=60e6, cost=3.4),

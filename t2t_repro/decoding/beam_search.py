@@ -29,7 +29,7 @@ from t2t_repro.layers.kernels import gather_beams
 from t2t_repro.text.encoders import EOS_ID
 
 INF = 1e7  # tensor2tensor's: stands for minus infinity where sums must stay finite
-CHUNK = 8  # tokens that room is made for at a time
+CHUNK = 8  # tokens for which room is made at a time
 GROUP = 64  # neighbours in the vocabulary of which the largest is looked for first
 
 Tensor = Any
@@ -137,7 +137,7 @@ def unfinished(beams: Beams, limits: Tensor, alpha: Tensor, rules: Rules) -> Ten
         return within
     if rules.greedy:
         return ops.logical_and(within, ops.logical_not(beams.finished_flags[:, 0]))
-    # The best score that the best living beam can still reach, if everything to come is certain.
+    # The best score that the best living beam can still reach, if all further tokens are certain.
     ceiling = beams.alive_log_probs[:, 0] / length_penalty(limits, alpha)
     if rules.stop_early:
         floor = ops.max(beams.finished_scores, axis=1)
@@ -189,18 +189,18 @@ def _grow(beams: Beams, logits: Tensor, state: State, alpha: Tensor, rules: Rule
     scores, origin, ids = _best(logits, beams.alive_log_probs, penalty, 2 * beam_size, rules)
     log_probs = scores * penalty
     ended = ops.equal(ids, EOS_ID)
-    if rules.constrained:  # what is forbidden only fills the beams, below all that is not
+    if rules.constrained:  # forbidden ones only fill the beams, below all others
         ended = ops.logical_and(ended, log_probs > -INF / 2)
         log_probs = ops.maximum(log_probs, -INF)
         scores = log_probs / penalty
     sequences = _write(gather_beams(beams.alive_ids, origin), ids, beams.step)
 
-    # The best K that go on; rather what is forbidden than what has ended.
+    # The best K that continue; forbidden ones before ended ones.
     minus = ops.cast(ended, "float32") * (-2 * INF if rules.constrained else -INF)
     best = ops.top_k(scores + minus, beam_size)[1]  # (B, K), into the 2K
     parents = gather_beams(origin, best)
 
-    # The best K that have ended, now or before.
+    # The best K ended ones, now or before.
     minus = (1.0 - ops.cast(ended, "float32")) * -INF
     all_scores = ops.concatenate([beams.finished_scores, scores + minus], axis=1)  # (B, 3K)
     all_ids = ops.concatenate([beams.finished_ids, sequences], axis=1)
@@ -227,7 +227,7 @@ def _grow_greedily(
     before = ops.zeros_like(beams.alive_log_probs)
     log_prob, _, ids = _best(logits, before, ops.ones((1, 1)), 1, rules)  # (B, 1)
     sequences = _write(beams.alive_ids, ids, beams.step)
-    # Only where the length is forced, something is added behind an end; it does not count.
+    # Only with a forced length is anything added after an end; it does not count.
     total = beams.alive_log_probs + ops.where(beams.finished_flags, 0.0, log_prob)
     ended = ops.logical_or(beams.finished_flags, ops.equal(ids, EOS_ID))
     return Beams(
@@ -274,7 +274,7 @@ def _best(
 
     # (B, K, G) -> (B, K * G)
     best = ops.reshape(scored(largest, normalizer, before), (-1, beams * groups))
-    # in order, so that ties fall to what comes first
+    # in order, so that ties fall to the first
     group = ops.cast(ops.sort(ops.top_k(best, count)[1], axis=1), "int32")  # (B, C)
     origin = group // groups
     candidates = scored(

@@ -21,8 +21,8 @@ from t2t_repro.text.transfer import tokens_of, without_blanks
 
 WEIGHTS = "model.bin"
 DETAILS = "t2t_repro.json"  # what CTranslate2 does not keep
-# How many hypotheses are waited for, for each beam. Two find tensor2tensor's best in 999 of 1,000
-# sentences, one in 995, for a fifth of the time more; int8, which is for speed, changes 70 anyhow.
+# How many hypotheses to wait for, for each beam. Two find tensor2tensor's best in 999 of 1,000
+# sentences, one in 995; two take a fifth more time. int8 changes 70 anyway.
 PATIENCE, QUICK_PATIENCE = 2, 1
 
 
@@ -119,7 +119,7 @@ class CTranslate2Engine(Engine):
         most = int(np.max(limits, initial=1))
         alpha = 0.0 if search.beam_size == 1 else search.alpha
         results = self._search(tokens, most, search.beam_size, alpha)
-        # CTranslate2 has one limit for a batch: what went beyond its own is decoded again.
+        # CTranslate2 has one limit for a batch: translations beyond their own are decoded again.
         long = [i for i, r in enumerate(results) if max(map(len, r.hypotheses)) > limits[i]]
         for limit in {int(limits[i]) for i in long}:
             rows = [i for i in long if limits[i] == limit]

@@ -28,7 +28,7 @@ from t2t_repro.run_directory import RunConfig
 from t2t_repro.text import raw
 from t2t_repro.text.encoders import EOS_ID
 
-if TYPE_CHECKING:  # they load NumPy, and what is refused does not wait for that
+if TYPE_CHECKING:  # they load NumPy, and refusals must not wait for that
     from t2t_repro.decoding.search import Engine
     from t2t_repro.decoding.translate import Hypothesis, Translator
 
@@ -37,7 +37,7 @@ ENGINES = ("tensorflow", "ctranslate2")
 _READ = ("decode_from_file", "score_file", "decode_reference", "partial_targets_file")
 _WANTED = ("decode_from_file", "score_file", "decode_interactive")
 _OF_THE_MODEL = ("score_file", "t2t_exact", "partial_targets_file", "ensemble")
-# Flags that are for some of what may be decoded: for which.
+# Flags for some inputs only, and for which.
 _OF_SOME = {
     "decode_to_file": ("", "--decode_from_file", "--score_file"),
     "decode_json_file": ("--decode_from_file", "--score_file"),
@@ -450,7 +450,7 @@ def translate_file(
 
     most = translator.settings.num_samples
     total, digest = count_and_digest(source, most)
-    # All that decides what becomes of the lines.
+    # All that determines the output.
     job = {
         "source": digest,
         "prefixes": prefixes and count_and_digest(prefixes, most)[1],

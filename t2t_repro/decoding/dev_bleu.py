@@ -19,7 +19,7 @@ from t2t_repro.problem import Problem, Split
 from t2t_repro.scoring.bleu import SacreBleu
 from t2t_repro.text.encoders import EOS_ID
 
-# The paper's limit; a model that knows nothing yet writes on to it.
+# The paper's limit; an untrained model writes up to it.
 GREEDY = DecodeHParams(beam_size=1, extra_length=50)
 
 

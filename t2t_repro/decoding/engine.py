@@ -184,7 +184,7 @@ class ModelEngine(Engine):
         parts = min(len(places), len(sentences)) if search.per_sentence else 1
         if len(self._devices) > 1:  # of which each traces the search first, for seconds
             parts = min(parts, len(sentences) * search.beam_size // FEW_ROWS)
-        if parts <= 1:  # in the caller's thread: his strategy and his device are known there alone
+        if parts <= 1:  # in the caller's thread, which alone knows the strategy and the device
             return self._searched(sentences, search, places[0])
         rows = [np.arange(part, len(sentences), parts) for part in range(parts)]
 

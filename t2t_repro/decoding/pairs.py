@@ -126,7 +126,7 @@ class MostAttended(Program):
             layer = max(model.hparams.decoder_layers - 2, 0)
             weights = model.attention_weights(data)[f"decoder/layer_{layer}/encdec_attention"]
             total = total + ops.mean(weights, axis=1)  # (B, N, T, S) -> (B, T, S)
-        # A token of the source is one that another follows: the end is none.
+        # A token of the source has another after it: the end does not count.
         follows = ops.pad(data["inputs"][:, 1:], [[0, 0], [0, 1]]) != 0
         total = ops.where(follows[:, None], total, -1.0)
         return ops.cast(ops.argmax(total, axis=-1), "int32")

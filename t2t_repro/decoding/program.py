@@ -25,7 +25,7 @@ class Program(keras.Model):
     WHOLE: Collection[str] = ()
 
     def __init__(self, model: keras.Model):
-        # What is computed with the logits keeps its float32 whatever the model's precision.
+        # Computations with the logits stay float32 whatever the model's precision.
         super().__init__(autocast=False, dtype="float32", name="decoding")
         self.model = model
         self.built = True
@@ -72,9 +72,9 @@ class Program(keras.Model):
             return tf.TensorSpec([None] * x.shape.rank, x.dtype)
 
         signature = tf.nest.map_structure(any_size, data)
-        # A partial, for TensorFlow would take a function that is defined here, and made for each
-        # device, for one that it traces again and again. No Python branch depends on a tensor:
-        # AutoGraph would only double the time of tracing.
+        # A partial, because TensorFlow would warn that a function defined here for each device is
+        # traced again and again. No Python branch depends on a tensor: AutoGraph would only double
+        # the time of tracing.
         call = functools.partial(self._call_on, device)
         return tf.function(call, input_signature=[signature], autograph=False)
 

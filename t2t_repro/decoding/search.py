@@ -26,7 +26,7 @@ from t2t_repro.text.encoders import EOS_ID
 
 Tensor = Any
 State = Any
-Advance = Callable[[int], None]  # is told how many sentences each finished batch had
+Advance = Callable[[int], None]  # gets the number of sentences of each finished batch
 Pair = tuple[list[int], list[int]]  # ids of a source and of its translation
 FEW_ROWS = 64  # a product with fewer does not make up for reading its weights
 _MOST = np.float32(1 - 2**-22)  # a draw times a sum must stay below the sum in float32

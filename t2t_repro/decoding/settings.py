@@ -10,10 +10,10 @@ from t2t_repro import fields
 from t2t_repro.errors import UserError, unknown
 
 LONGEST_INPUT = 1024  # tokens; see max_input_size
-FILLER = -1e5  # what is there only because fewer hypotheses were found scores below
+FILLER = -1e5  # fillers for missing hypotheses score below
 T2T_BATCH_SIZE = 32
 
-# tensor2tensor's options that do nothing here, with their defaults, which alone may stand.
+# tensor2tensor's options without effect here, with their defaults, the only allowed values.
 _INERT = r"""
     block_size=0 border_percent=2 decode_in_memory=false decode_reference= decode_timeout_mins=240
     decode_to_file= delimiter=\n display_decoded_images=false eos_penalty=0.0
@@ -25,7 +25,7 @@ _INERT = r"""
 """
 
 
-# What has no effect is said; fields.unread finds it.
+# Fields without effect get a warning; fields.unread finds them.
 _SAMPLED = fields.AppliesIf(lambda settings: settings.sampling_method != "argmax", "")
 _OF_BEAMS = fields.AppliesIf(lambda settings: settings.return_beams, "")
 _GREEDY = fields.AppliesIf(lambda settings: settings.beam_size == 1, "")

@@ -191,7 +191,7 @@ def _charged(
 ) -> tuple[Tensor, State]:
     """Returns the log-probabilities with the change of the future cost, and its new state."""
     written, left = (ops.cast(words, "float32") for words in rule.progress(constraint))
-    # As if there had been one word more, of one nat: the first ones say little.
+    # As if there had been one more word, of one nat: the first ones tell little.
     price = (1.0 + future["entropy"][:, :1]) / (1.0 + written[:, :1])
     before = future["price"] * left
     after = price[..., None] * (left[..., None] - ops.cast(rule.writes_word, "float32"))
@@ -213,7 +213,7 @@ def choose(log_probs: Tensor, draw: Tensor, how: Sampling) -> Tensor:
     """
     size = log_probs.shape[-1]
     count = min(how.top_k, size) if how.top_k > 0 else size
-    # No temperature makes what is forbidden possible.
+    # No temperature allows forbidden tokens.
     ids, logits = None, log_probs / how.temperature
     logits = ops.where(log_probs > -INF / 2, logits, float("-inf"))
     if count < size or how.top_p < 1:

@@ -237,7 +237,7 @@ def _tune(
     searched += [search(beams, alpha) for beams in request.beams if beams != first.beam_size]
     best = min(_good(searched), key=lambda each: abs(each.beam_size - first.beam_size))
 
-    # A kill on the way leaves weights whose digest decoding.json does not have: made anew.
+    # After a kill decoding.json lacks the weights' digest, so they are made again.
     run.copy_description(out)
     written = checkpoints.copy_weights(taken, out.checkpoints_dir)
     (out.path / PROVENANCE).unlink(missing_ok=True)  # it is of the weights before
@@ -264,7 +264,7 @@ def _candidates(run: Any, n: int) -> list[tuple[str, list[pathlib.Path]]]:
     from t2t_repro.training import checkpoints
 
     newest = checkpoints.list_checkpoints(run.path)[-n:]
-    # Weights of before the fall would bring the noise back that it takes out.
+    # Weights from before the fall would bring back the noise that it removes.
     fallen = [p for p in newest if _rate_falls(run.config.hparams, checkpoints.step_of(p))]
     newest = fallen or newest
     best = run.path / "best"

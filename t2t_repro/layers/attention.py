@@ -339,7 +339,7 @@ class Attention(Layer):
     def compute_output_spec(self, x, *args, **kwargs):
         if self.has_weights:
             return super().compute_output_spec(x, *args, **kwargs)
-        # Not traced: loops over blocks of a length that is not known yet JAX does not take.
+        # Not traced: JAX does not take loops over an unknown number of blocks.
         return (
             keras.KerasTensor(x.shape, dtype=self.compute_dtype),
             keras.KerasTensor(NO_WEIGHTS, dtype="float32"),
@@ -390,7 +390,7 @@ class Attention(Layer):
     def softmax(self, logits, mask):
         """Returns float32 weights (B, N, T, S); `mask` is True where the query may look."""
         # Not an addition: on CPUs TensorFlow would fuse it into the product before it, and that
-        # kernel takes fifty times as long where the mask is the same for every sentence.
+        # kernel takes fifty times as long if all sentences share a mask.
         return ops.softmax(ops.where(mask, ops.cast(logits, "float32"), MASKED), axis=-1)
 
     def join_heads(self, x, training=False):
@@ -709,7 +709,7 @@ class LocalSelfAttention(SelfAttention):
                 "Expected masks of a sequence: attention to a neighbourhood never has all pairs. "
                 "Received: attention_mask. Give `mask`, bool (B, T), or take SelfAttention."
             )
-        # Not the keys' own: of no sentences without tokens TensorFlow's reshape makes one.
+        # Not the keys' own: TensorFlow's reshape would make one sentence of none.
         batch, length = ops.shape(keys if mask.keys is None else mask.keys)[0], ops.shape(keys)[2]
         size = larger(smaller(length, self.block_length), 1)
         blocks = larger(-(-length // size), 1)  # nothing is one block, of padding

@@ -67,7 +67,8 @@ class _Pairs:
         return self._at(number, self.key_block, self.source)
 
     def _at(self, number, size, length):
-        # The last block begins early enough to be whole: some positions are in two, and count once.
+        # The last block begins early enough to be whole: some positions are in two blocks, and
+        # count once.
         start = ops.minimum(number * size, length - size)
         positions = start + ops.arange(size, dtype="int32")
         return start, positions, ops.cast(positions >= number * size, "float32")[:, None]
@@ -137,7 +138,7 @@ def _gradients(pairs: _Pairs, values, outputs, powers, upstream):
         start, _, new = pairs.block_of_queries(query_number)
         size = pairs.query_block
         some = _cut(pairs.queries, start, size)
-        # Queries that the block before had already count nothing.
+        # Queries that the block before had count nothing.
         of_outputs = ops.cast(_cut(upstream, start, size), "float32") * new
         own = ops.cast(_cut(outputs, start, size), "float32")
         shared = ops.sum(of_outputs * own, axis=-1, keepdims=True)

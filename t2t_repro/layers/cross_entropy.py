@@ -303,8 +303,8 @@ def _smoothed_target(label_smoothing: float, vocab_size: int) -> tuple[float, fl
 
 def _logsumexp(logits, softmax):
     """Returns log(sum(exp(logits))) of logits (..., V) whose softmax is known: (...)."""
-    # From the largest logit, whose probability cannot underflow. There may be no rows at all, of
-    # which Keras takes no maximum without an initial value.
+    # From the largest logit, whose probability cannot underflow. There may be no rows, for which
+    # Keras's maximum needs an initial value.
     largest = ops.max(logits, axis=-1, initial=float("-inf"))
     return largest - ops.log(ops.max(softmax, axis=-1, initial=0.0))
 

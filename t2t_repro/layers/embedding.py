@@ -80,8 +80,8 @@ class SymbolEmbedding(Layer):
         return ops.not_equal(ids, 0)
 
     def _set_mask_metadata(self, inputs, outputs, previous_mask):
-        # Keras asks for a mask of the inputs alone, which do not say what they are: (B, D) may be
-        # ids or a vector each. The outputs do: vectors of ids have an axis more.
+        # Keras asks for the mask of the inputs, which are ambiguous: (B, D) may be ids or vectors.
+        # The outputs tell: vectors of ids have one more axis.
         of_ids = len(outputs.shape) > len(inputs.shape)
         super()._set_mask_metadata(inputs if of_ids else None, outputs, previous_mask)
 

@@ -19,8 +19,8 @@ FORMS: dict[str, tuple[Callable, Callable]] = {}  # a kernel's name: its plain f
 
 Form = TypeVar("Form", bound=Callable)
 
-# What oneDNN makes with a transposed kernel of at most this depth, it makes a third slower than
-# with a kernel that lies there as the product reads it; wider, it makes no difference.
+# With a transposed kernel of at most this depth oneDNN is a third slower than with one laid out as
+# the product reads it; beyond, there is no difference.
 _NARROW = 512
 _DROPOUT_STEPS = 2**16  # a rate is a whole number of these parts, at most 8e-6 from the one given
 
@@ -70,7 +70,7 @@ def _transposed(kernel):
     depth, units = kernel.shape
     if depth > _NARROW:
         return ops.transpose(kernel)
-    # Through a third axis: a plain transpose TensorFlow would make an option of the product again.
+    # Through a third axis: TensorFlow would turn a plain transpose into an option of the product.
     kernel = ops.transpose(ops.reshape(kernel, (depth, units, 1)), (1, 0, 2))
     return ops.reshape(kernel, (units, depth))
 

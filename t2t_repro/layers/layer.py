@@ -30,7 +30,7 @@ class Layer(keras.layers.Layer):
     def __setattr__(self, name, value):
         super().__setattr__(name, value)
         for each in value if isinstance(value, list | tuple) else [value]:
-            # What a frozen layer makes is frozen too.
+            # Sublayers of a frozen layer are frozen too.
             if isinstance(each, keras.Variable | keras.layers.Layer) and not self.trainable:
                 each.trainable = False
 
@@ -57,8 +57,8 @@ class Layer(keras.layers.Layer):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> "Layer":
-        # Keras's own constructor reads a serialized policy. A string is what it says, also where
-        # one of the user's custom objects has that name.
+        # Keras's own constructor reads a serialized policy. A string is a name, even if a custom
+        # object of the user's has that name.
         made = {
             name: value
             if name == "dtype" or isinstance(value, str)

@@ -322,7 +322,7 @@ def scan(step: Callable[[Any, State], State], state: State, inputs: Any, real):
         (the states (B, T, ...), 0 where `real` is False; the last state (B, 1, ...)).
     """
 
-    # One tensor of all inputs: of several whose length is not known, Keras's scan fails.
+    # One tensor of all inputs: Keras's scan fails with several of unknown length.
     parts = [*keras.tree.flatten(inputs), ops.cast(real, "float32")[..., None]]
     dtype, widths = parts[0].dtype, [part.shape[-1] for part in parts]
     joined = ops.concatenate([ops.cast(part, dtype) for part in parts], axis=-1)

@@ -103,7 +103,7 @@ class ByteNet(SequenceModel):
         written = gather_beams(state["ids"], parents)
         here = ops.equal(ops.arange(ops.shape(written)[2], dtype="int32"), step - 1)
         written = ops.where(here, ids[..., None], written)
-        # Where shapes are not known before, no more is gone through than T2T does.
+        # With unknown shapes, only as much is computed as T2T does.
         known = written[..., : step + 1] if keras.backend.backend() == "tensorflow" else written
         batch, beams, length = ops.shape(known)
         targets = ops.reshape(known, (-1, length))

@@ -38,7 +38,7 @@ def device_scope(model: keras.Model, device: str) -> Iterator[None]:
         return
     import tensorflow as tf
 
-    # Only in the scope of its strategy does a weight look for the copy of a device.
+    # Only in its strategy's scope does a weight find the copy of a device.
     with _weight(model).distribute_strategy.scope(), tf.device(device):
         yield
 
@@ -55,7 +55,7 @@ def map_over_devices(
         for item in items:
             yield work(item, devices[0])
         return
-    # The last that was at work comes first: it has its program.
+    # The last one used comes first: it has its program.
     free: queue.LifoQueue[str] = queue.LifoQueue()
     for device in reversed(devices):
         free.put(device)

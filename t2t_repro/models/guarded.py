@@ -110,7 +110,8 @@ class GuardedModel(keras.Model):
         self.supports_jit = keras.backend.backend() != "tensorflow" or xla
         self._compile_loss = self._compile_metrics = None  # Keras would keep those of before
         super().compile(*arguments, **keywords)
-        # Keras builds these of the first batch, in whose form x and y need not be the model's.
+        # Keras builds these from the first batch, whose x and y may have another form than the
+        # model's.
         labels, logits = keras.KerasTensor((None,) * 2, "int32"), keras.KerasTensor((None,) * 3)
         for part in (self._compile_loss, self._compile_metrics):
             if part is not None:
@@ -225,14 +226,14 @@ class GuardedModel(keras.Model):
         """Updates and returns all metrics; y_pred may be None where there are none."""
         if self._compile_metrics is not None:
             real = ops.cast(y != 0, "float32")
-            # Keras takes the mean over a row first, so that a token of a long one would count less.
+            # Keras takes the mean over a row first, so that a token of a long row would count less.
             of_tokens = _Weighted()([y_pred, real * ops.cast(ops.shape(y)[1], "float32")])
             self._compile_metrics.update_state(y, of_tokens, sample_weight)
         return self.get_metrics_result()
 
     def _symbolic_build(self, iterator=None, data_batch=None):
         # Keras would call the model on the first batch: on x alone under JAX, on the mean of the
-        # devices' parts under a strategy. Callbacks want the variables before it.
+        # devices' parts under a strategy. Callbacks need the variables before it.
         strategy = getattr(self, "distribute_strategy", None)  # of TensorFlow's models alone
         with strategy.scope() if strategy else contextlib.nullcontext():
             if not self.built:

@@ -37,7 +37,7 @@ def train_step(model, state, batch, sample_weight=None, observed=None):
     if isinstance(model.optimizer, keras.optimizers.LossScaleOptimizer):
         checked = [loss, 1.0 / scale]  # a scale of 0: no step can be made
     elif clipping.by_global_norm(model.optimizer):
-        # The norm may have no end where no gradient is without.
+        # The norm may be infinite although no gradient is.
         checked = [loss, sum(jnp.sum(jnp.square(gradient)) for gradient in gradients)]
     else:
         checked = [loss, *gradients]

@@ -51,7 +51,7 @@ class LSTMModel(SequenceModel):
             ]
             return LSTMStack(layers, hp.dropout, dtype=policy, name=name)
 
-        # A state of both sides is twice as wide, and so is the decoder that begins with it.
+        # A state of both directions is twice as wide, and so is the decoder that begins with it.
         self.width = hp.hidden_size * (2 if self.bidirectional else 1)
         self.symbol_dropout_seed = keras.random.SeedGenerator()
         if self.bidirectional:

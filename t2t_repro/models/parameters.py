@@ -17,7 +17,7 @@ class Parameters:
     attention: int  # kernels of queries, keys, values and outputs, and of scores; no biases
     feed_forward: int  # two kernels, two biases
     norms: int  # a scale and a bias each, where the type has them; and gates of residuals
-    others: int  # T2T's embedding of the target space; positions; relative ones; opponents
+    others: int  # T2T's embedding of the target space; positions; relative ones; baselines
 
     @property
     def total(self) -> int:
@@ -46,7 +46,7 @@ def shapes(
             inputs_vocab_size=vocab_size,
             targets_vocab_size=targets_vocab_size or vocab_size,
         )
-        # Else all would be given values at the end of the scope.
+        # Otherwise all would get values at the end of the scope.
         global_state.set_global_attribute("uninitialized_variables", [])
     random.setstate(state)
     own = len(f"{model.name}/")

@@ -121,7 +121,7 @@ class Parts:
                 kind = RelativeSelfAttention
                 return self.attention(kind, name, max_relative_position=most, dropout=rate)
             case "local_mask_right" | "local_unmasked" as reach:
-                # A decoder that is not masked would see the words that it is to predict.
+                # An unmasked decoder would see the words that it is to predict.
                 masked = reach == "local_mask_right" or in_decoder
                 length = hp.attention_block_length
                 return self.attention(LocalSelfAttention, name, block_length=length, masked=masked)

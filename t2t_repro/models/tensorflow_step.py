@@ -37,8 +37,8 @@ def train_step(model, batch, sample_weight=None, observed=None):
     finite = context.all_reduce(tf.distribute.ReduceOp.SUM, finite)
 
     def of_all(strategy, gradients, finite):
-        # Replicas that talk to each other in a branch must be asked to from outside of them; one
-        # alone does so, too, where a strategy has it.
+        # Replicas that communicate in a branch must be called by merge_call; a single one too, if
+        # it has a strategy.
         def apply_all():
             strategy.extended.call_for_each_replica(apply, args=(model, gradients))
 
@@ -64,7 +64,7 @@ def differentiate(model, batch, sample_weight=None):
     if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
         checked = [loss, 1.0 / optimizer.dynamic_scale.value]  # a scale of 0: no step can be made
     elif clipping.by_global_norm(optimizer):
-        # The norm by which is clipped may have no end where no gradient is without.
+        # The norm of the clipping may be infinite although no gradient is.
         parts = [getattr(gradient, "values", gradient) for gradient in gradients]
         checked = [loss, tf.add_n([tf.nn.l2_loss(part) for part in parts])]
     else:

@@ -108,7 +108,7 @@ class KeepBest:
         known = entry.split and new.split and self.metric in entry.values
         if known and of[0] != of[1]:
             return math.inf, 0  # such keep their order, in which the first was the best
-        value = float(entry.values.get(self.metric, "nan"))  # an evaluation of old may lack it
+        value = float(entry.values.get(self.metric, "nan"))  # an old evaluation may lack it
         return _cost(value, self.metric in LESS_IS_BETTER), entry.step
 
 
@@ -161,7 +161,7 @@ class EarlyStopping:
             for row in rows
             if row.get("kind") == "eval"
             and row.get("split") == self.split
-            and sample_of(self.metric, row.get("sample", sample)) == wanted  # old runs say none
+            and sample_of(self.metric, row.get("sample", sample)) == wanted  # old runs have none
             and self.metric in row
         }
         minimize = self.metric in LESS_IS_BETTER

@@ -52,7 +52,7 @@ from t2t_repro.training.state import (
 if TYPE_CHECKING:  # t2t-avg-all needs no Keras
     import keras
 
-# In a state's `extra`: this checkpoint stays whatever is newer, or goes when the next is whole.
+# In a state's `extra`: this checkpoint stays for good, or goes when the next is whole.
 PERMANENT, PASSING = "permanent", "passing"
 _NAME = re.compile(r"ckpt-(\d+)")
 _SEED = "seed/"  # how the names of seeds of dropout begin
@@ -255,7 +255,7 @@ def _opened(path: pathlib.Path) -> BinaryIO:
 def _read_opened(file: BinaryIO) -> dict[str, np.ndarray]:
     """Returns the same of an open file, which may be read again."""
     with _reading(file.name):
-        zipfile.ZipFile(file).close()  # what is none, NumPy would take for something else
+        zipfile.ZipFile(file).close()  # NumPy would take another file for something else
         file.seek(0)
         with np.load(file) as archive:
             arrays = {name: archive[name] for name in archive.files}
@@ -308,8 +308,8 @@ def _current(name: str) -> str:
 @contextlib.contextmanager
 def _reading(file: str | os.PathLike) -> Iterator[None]:
     """Turns the errors of zipfile and NumPy on a damaged file into one."""
-    # RuntimeError, NotImplementedError too, is that of entries that say they are encrypted, or of
-    # a kind that nobody knows.
+    # RuntimeError, also NotImplementedError, comes from entries marked as encrypted or of an
+    # unknown kind.
     faults = (zipfile.BadZipFile, zlib.error, ValueError, EOFError, KeyError, RuntimeError)
     try:
         yield

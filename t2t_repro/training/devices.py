@@ -34,11 +34,11 @@ from t2t_repro.training.checkpoints import seed_variables
 TF_CONFIG = "TF_CONFIG"  # which tells TensorFlow's strategies the hosts of a run
 _JOBS = ("chief", "worker")
 _SEED_STRIDE = 1_000_003  # from one replica's seed to the next
-_NOTE = 4096  # bytes of what the chief tells the workers, at most
+_NOTE = 4096  # most bytes of a note of the chief
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
 _PACKAGES = {"tensorflow": "tensorflow[and-cuda]", "jax": "jax[cuda12]"}
 
-Device = tuple[str, int]  # its name, as its maker calls it, and bytes of memory; 0: unknown
+Device = tuple[str, int]  # its name, and bytes of memory; 0: unknown
 
 
 @dataclasses.dataclass(frozen=True)

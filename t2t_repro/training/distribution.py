@@ -133,11 +133,11 @@ def _on_replicas(model: GuardedModel, devices: Devices) -> Step:
         start, end = rows * here // devices.local, rows * (here + 1) // devices.local
         shard = {name: ids[start:end] for name, ids in batch.items()}
         loss, _, gradients, finite = tensorflow_step.differentiate(model, shard)
-        # Sparse ones would be of another shape, and traced anew, with every batch.
+        # Sparse ones would have another shape, and be traced again, with every batch.
         return loss, [tf.convert_to_tensor(gradient) for gradient in gradients], finite
 
-    # All replicas apply or none. These are two functions, because workers that talk to each other
-    # in a branch of tf.cond wait for each other for ever.
+    # All replicas apply or none. These are two functions, because workers that communicate in a
+    # branch of tf.cond deadlock.
     def gradients_of(batch):
         losses, shards, finite = strategy.run(on_replica, args=(batch,))
         loss, finite = (strategy.reduce("SUM", each, axis=None) for each in (losses, finite))
@@ -195,7 +195,7 @@ def _under_jax(model: GuardedModel, devices: Devices, ahead: "CompilePool | None
         return tuple([variable.value for variable in group] for group in variables)
 
     if ahead:
-        # The arrays themselves will be gone when a thread comes to trace.
+        # The arrays may be gone when a thread traces.
         state_of, observing = jax.tree.map(described, state_now()), jax.ShapeDtypeStruct((), bool)
 
         def lower(shape: FeatureShapes):

@@ -91,8 +91,8 @@ class Evaluator:
                 self._compiled[kind] = self._statistics.for_all_shapes(*kind)
             statistics = self._compiled[kind](batch)
             return {name: np.asarray(array) for name, array in statistics.items()}
-        # Each shape is compiled: padding to powers of two leaves few of them; but a model that sees
-        # padding would give other numbers.
+        # Each shape is compiled: padding to powers of two leaves few; but it would change the
+        # numbers of a model that sees padding.
         axes = 1 if self._statistics.model.sees_padding else 2
         grown = {name: _grown(ids, axes) for name, ids in batch.items()}
         spread = copies.shard_batch(self._statistics.model, grown)

@@ -136,7 +136,7 @@ class TrainingLog:
         """Returns what `evaluation` recorded before for these; {} if nothing."""
         wanted = {"kind": "eval", "step": step, "split": split, "sample": sample}
         for row in reversed(self.run.read_metrics() if self.run else []):
-            if {"sample": sample, **row}.items() >= wanted.items():  # runs of old say no sample
+            if {"sample": sample, **row}.items() >= wanted.items():  # old runs have no sample
                 others = (*wanted, "time", BLEU_SIGNATURE)
                 return {name: float(row[name]) for name in row if name not in others}
         return {}
@@ -175,7 +175,7 @@ class TrainingLog:
     ) -> None:
         if self.run is None:
             return
-        # JSON has no NaN: what is not finite is written as text.
+        # JSON has no NaN: non-finite values are written as text.
         finite = {name: v if math.isfinite(v) else str(v) for name, v in values.items()}
         head = {"kind": kind, "step": step, "time": round(time.time(), 3)} | labels
         self.run.append_metrics(head | finite)

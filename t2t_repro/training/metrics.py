@@ -32,7 +32,7 @@ def token_statistics(logits, labels) -> dict:
     labels = ops.cast(labels, "int32")
     label_logit = ops.take_along_axis(logits, labels[..., None], axis=-1)  # (B, T, 1)
     equal_before = (logits == label_logit) & (ops.arange(logits.shape[-1]) < labels[..., None])
-    # `not <=`, which is true of what is no number.
+    # `not <=`, which is true for NaN.
     before = ops.logical_not(logits <= label_logit) | equal_before
     return {
         "cross_entropy": ops.logsumexp(logits, axis=-1) - label_logit[..., 0],

@@ -112,7 +112,7 @@ class Optimizer(keras.optimizers.Optimizer):
         super()._backend_update_step(grads, trainable_variables, learning_rate)
 
     def _all_reduce_sum_gradients(self, grads_and_vars):
-        # Under TensorFlow the gradients of a replica are only its part of the whole until here.
+        # Under TensorFlow a replica's gradients are only its part of the sum until here.
         grads, variables = zip(*super()._all_reduce_sum_gradients(grads_and_vars), strict=True)
         return list(zip(self._decay_and_clip(grads, variables), variables, strict=True))
 
@@ -133,7 +133,7 @@ class Optimizer(keras.optimizers.Optimizer):
 
     def _is_bias(self, variable) -> bool:
         variable = self._trainable_variables[self._get_variable_index(variable)]
-        # As T2T's utils/optimize.py, by its names, in which that of batch normalization is `beta`.
+        # As T2T's utils/optimize.py, by its names; batch normalization's bias is `beta` there.
         named = variable.name == "bias" and "/batch_norm/" not in variable.path
         return named and len(variable.shape) == 1
 

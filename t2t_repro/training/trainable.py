@@ -9,7 +9,7 @@ import dataclasses
 from t2t_repro.config import FACTORS, OPTIMIZERS, SCHEMES, HParams, snake_case
 from t2t_repro.errors import UserError, unknown
 
-# What `batch_size.choose` sets of a run, which keeps it when it goes on.
+# Set by `batch_size.choose`; a resumed run keeps it.
 CHOSEN = ("batch_size", "optimizer", "optimizer_multistep_accumulate_steps")
 
 

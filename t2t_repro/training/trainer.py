@@ -55,7 +55,7 @@ _PADDING = "padding"  # the places and the tokens of the batches since the last 
 _SECONDS = "seconds"  # how long the run has trained, all its processes together
 
 _REPLICAS = "replicas"
-# What the batches of a split follow from, beside hparams and devices.
+# What determines the batches of a split, besides hparams and devices.
 _SAME_DATA = ("examples", "too_short", "too_long", "inputs_tokens", "targets_tokens")
 
 
@@ -113,7 +113,7 @@ def train(request: TrainRequest, where: Devices = ONE, plan: str = "") -> dict[s
     writer = make_writer(run) if is_chief else None
     steps, every = request.plan.train_steps, request.plan.log_step_count_steps
     log = TrainingLog(run if is_chief else None, steps, every, writer=writer)
-    _training_data(request, where, 0, most_shapes=0)  # what is wrong with them shows now
+    _training_data(request, where, 0, most_shapes=0)  # errors in them show now
     evaluator = Evaluator(model, problem.eval_metrics())
     evaluation, taken = None, None
     hooks: list[Hook] = []
@@ -252,7 +252,7 @@ class Evaluation:
     ):
         self.split, self._log, self._evaluator = request.eval_split, log, evaluator
         where = request.problem, request.eval_split, request.config, request.eval_steps
-        self._data = evaluation_data(*where)  # opened once: files made anew change nothing
+        self._data = evaluation_data(*where)  # opened once: new files change nothing
         self.sample = self._data.part
         self.results: dict[str, float] = {}
         self._bleu = request.make_bleu and request.make_bleu(model, request.eval_split)
@@ -336,7 +336,7 @@ class Trainer:
         """
         self._resume()
         log, saver, last = self.log, self._saver, self.plan.train_steps
-        # Until the last checkpoint is whole, a signal waits; but not while nothing is to be saved.
+        # A signal waits until the last checkpoint is whole, unless there is nothing to save.
         with contextlib.closing(log), process.defer_signals(), contextlib.closing(saver):
             self._finish_evaluation()
             reason = self._reason_to_stop() if self._is_chief else ""
@@ -405,7 +405,7 @@ class Trainer:
                 if self.devices.all_reduce([signum > 0])[0]:
                     self._save_and_stop(signum or signal.SIGTERM)
         self._step += 1
-        # What all workers must agree on. The chief's clock decides what is due by time.
+        # All workers must agree on these. The chief's clock decides what is due.
         signum = process.received_signal()
         own = [tokens, signum > 0, self._is_due() and self._is_chief]
         tokens, signalled, due = self.devices.all_reduce(own)
@@ -446,7 +446,7 @@ class Trainer:
         try:
             return train_step(batch, last and self.log.is_due(self._step + 1))
         except Exception:
-            # A terminal's signal goes to XLA's compiler as well, which is another process.
+            # A terminal's signal also reaches XLA's compiler, which is another process.
             signum = process.received_signal()
             if signum and not before and distribution.was_compiling(self.model):
                 self._batches -= 1  # it is still to come

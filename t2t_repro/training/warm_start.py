@@ -27,7 +27,7 @@ from t2t_repro.training.state import WEIGHTS
 TAKEN, RESIZED, NEW, LEFT_OUT = "taken", "resized", "new", "left out"
 _SIDES = {"input_emb": "inputs"}  # of the tables; the others: targets
 _TABLES = ("shared", "input_emb", "target_emb", "softmax")
-# The hparams that decide what a model computes with variables of the same names and shapes.
+# Hparams that change what a model computes with variables of the same names and shapes.
 _COMPUTES = (
     *("num_heads", "layer_preprocess_sequence", "layer_postprocess_sequence", "norm_type"),
     *("norm_epsilon", "pos", "self_attention_type", "attention_block_length", "attention_score"),
