@@ -135,6 +135,13 @@ class Warm:
         return Ended(*json.loads(self._process.stdout.readline()))
 
 
+def leave_graphs() -> None:
+    """Lets TensorFlow run its graphs as they are: to optimise them takes longer than they do."""
+    import tensorflow as tf
+
+    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
+
+
 def _serve(modules: Sequence[str]) -> None:
     for module in modules:
         _call(module)

@@ -104,7 +104,7 @@ def test_each_program_killed_ends_the_same(tmp_path, program, flags, record, hol
         results = {name: (stage["files"], stage["found"]) for name, stage in done.items()}
         return results, found["inputs"], saved[0].read_bytes()
 
-    with Warm("tensorflow", "keras", "t2t_repro.training.trainer") as warm:
+    with Warm("tests.faulty_files:leave_graphs", "t2t_repro.training.trainer") as warm:
         if program == "distill":
             assert run("trainer", TEACHER).code == 0
         ended = run(program, flags)
