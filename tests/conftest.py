@@ -35,10 +35,10 @@ GOLDEN = pathlib.Path(__file__).parent / "golden"
 CASES = sorted(path.stem for path in (GOLDEN / "models").glob("*.npz"))
 # One of each kind, for what takes seconds a case: the others are slow, and .ci/run runs them too.
 OF_EACH_KIND = {"base_v1", "relative"}
-# Slow, whatever the test takes: rare norms, and what differs from "base" in its steps alone.
+# Slow, whatever the test takes: rare norms, and what differs from "base" in steps or size alone.
 RARE = {
     *("batch_norm", "noam_norm", "base_v2", "adafactor", "multistep", "clip_and_decay"),
-    *("key_channels", "no_label_smoothing", "parsing_big"),
+    *("key_channels", "no_label_smoothing", "parsing_big", "big", "both_norms"),
 }
 GOLDEN_VOCAB_SIZE = 37
 GOLDEN_TARGET_SPACE_ID = 4

@@ -161,6 +161,12 @@ def stopped(translator, base, source, tmp_path):
     return stop
 
 
+@pytest.fixture(scope="module")
+def whole():
+    """What a decoding without a kill has written, once one was made."""
+    return []
+
+
 BATCHES = 6  # of two sentences; the windows have 2, 1, 2 and 1
 
 
@@ -168,7 +174,6 @@ BATCHES = 6  # of two sentences; the windows have 2, 1, 2 and 1
     "batches, lines, cut, kept",
     [
         (1, None, None, 0),
-        (2, 3, None, 2),
         (4, 6, None, 3),
         (5, 9, None, 5),
         (5, 9, (0, "bytes"), 0),  # the JSON lines were not written
@@ -178,10 +183,11 @@ BATCHES = 6  # of two sentences; the windows have 2, 1, 2 and 1
     ],
 )
 def test_whatever_a_kill_leaves_it_goes_on_and_ends_with_the_same_bytes(
-    translator, base, stopped, source, tmp_path, batches, lines, cut, kept
+    translator, base, stopped, source, tmp_path, whole, batches, lines, cut, kept
 ):
     settings = "return_beams=1,batch_size=2"
-    whole = decoded(translator(settings), source, tmp_path / "whole")
+    if not whole:
+        whole += decoded(translator(settings), source, tmp_path / "whole")
     left = stopped(batches, settings)
     assert [path.read_bytes().count(b"\n") for path in left] == ([lines] * 2 if lines else [])
     if cut:

@@ -9,7 +9,7 @@ from t2t_repro.data import pipeline
 from t2t_repro.models.tensorflow_step import differentiate
 from tests.models.test_transformer import BATCH, tiny
 
-NO_DROPOUT = {"layer_prepostprocess_dropout": 0.0}
+NO_DROPOUT = {"layer_prepostprocess_dropout": 0.0, "num_hidden_layers": 1}
 TRANSFORMERS = [
     {},
     {"r_drop_alpha": 2.0},

@@ -128,6 +128,7 @@ def test_a_run_goes_on_with_its_data_alone(make, capsys):
     assert " 0.333 " in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_with_settings_that_a_command_changes_and_from_there_exactly(make):
     dropout = "num_hidden_layers=1,layer_prepostprocess_dropout="
     old, new = f"batch_size=256,{dropout}0", f"batch_size=96,{dropout}0.2"
