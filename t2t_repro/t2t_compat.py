@@ -23,15 +23,14 @@ nothing here reads it
   keep_timestamp=false hparams_range= autotune_objective= autotune_maximize=true|false
   autotune_max_trials autotune_parallel_trials profile=true|false dbgprofile=true|false
   tfdbg=true|false disable_grappler_optimizations=true|false log_device_placement=true|false
-  locally_shard_to_cpu=true|false alsologtostderr=true|false logtostderr=true|false
-  verbosity stderrthreshold
+  locally_shard_to_cpu=true|false alsologtostderr=true|false logtostderr=true|false verbosity
+  stderrthreshold
 t2t-trainer takes it, and a run keeps it
   model=transformer xla_compile=false xla_jit_level=-1
 devices are chosen by --worker_gpu, or TF_CONFIG; there are no TPUs and no parameter servers
   use_tpu=false use_tpu_estimator=false cloud_tpu_name tpu_num_shards tpu_job_name
-  tpu_infeed_sleep_secs iterations_per_loop optionally_use_dist_strat=true|false
-  master= ps_gpu=0 ps_job ps_replicas=0 sync=false worker_job
-  worker_id=0 worker_replicas=1 std_server_protocol
+  tpu_infeed_sleep_secs iterations_per_loop optionally_use_dist_strat=true|false master= ps_gpu=0
+  ps_job ps_replicas=0 sync=false worker_job worker_id=0 worker_replicas=1 std_server_protocol
 set TF_NUM_INTEROP_THREADS and TF_NUM_INTRAOP_THREADS
   inter_op_parallelism_threads intra_op_parallelism_threads
 decode with t2t-decoder and score with t2t-bleu

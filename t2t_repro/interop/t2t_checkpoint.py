@@ -120,8 +120,17 @@ def find(path: str | os.PathLike) -> pathlib.Path:
         UserError: if there is none.
     """
     path = pathlib.Path(path).expanduser()
-    if path.is_dir():
-        return _newest(path)
+    if path.is_dir():  # its file `checkpoint` names the newest, also where the folder was moved
+        file = path / "checkpoint"
+        text = file.read_text(encoding="utf-8", errors="replace") if file.is_file() else ""
+        match = re.search(r'^model_checkpoint_path: "(.*)"$', text, re.MULTILINE)
+        name = pathlib.PurePath(match[1]).name if match else ""
+        if (path / f"{name}.index").is_file():
+            return path / name
+        raise UserError(
+            f"Expected a tensor2tensor run, whose file {file} names a checkpoint of its folder. "
+            f"Received: {name or text!r}. Give the path of one of its model.ckpt-STEP."
+        )
     prefix = path.with_name(_PARTS.sub("", path.name))
     if prefix.with_name(prefix.name + ".index").is_file():
         return prefix
@@ -157,20 +166,6 @@ def write(folder: pathlib.Path, step: int, arrays: dict[str, np.ndarray]) -> pat
     lines = (f'{key}: "{prefix.name}"\n' for key in keys)
     write_text_atomic(folder / "checkpoint", "".join(lines))
     return prefix
-
-
-def _newest(folder: pathlib.Path) -> pathlib.Path:
-    """Returns the checkpoint that the folder's `checkpoint` file names, also in a moved folder."""
-    file = folder / "checkpoint"
-    text = file.read_text(encoding="utf-8", errors="replace") if file.is_file() else ""
-    match = re.search(r'^model_checkpoint_path: "(.*)"$', text, re.MULTILINE)
-    name = pathlib.PurePath(match[1]).name if match else ""
-    if not (folder / f"{name}.index").is_file():
-        raise UserError(
-            f"Expected a tensor2tensor run, whose file {file} names a checkpoint of its folder. "
-            f"Received: {name or text!r}. Give the path of one of its model.ckpt-STEP."
-        )
-    return folder / name
 
 
 def _not_whole(prefix: pathlib.Path, error: Exception) -> UserError:
