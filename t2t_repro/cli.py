@@ -229,7 +229,7 @@ def _check_inert(given: Iterable[Any], name: str) -> None:
         for kind in (True, False)
     )
     if refused:
-        raise UserError(f"Expected flags that have an effect here. Received: {refused}.")
+        raise UserError(f"Expected flags that mean something here. Received: {refused}.")
     if idle:
         print(f"{name}: warning: without effect here: {idle}.", file=sys.stderr)
 
