@@ -13,7 +13,7 @@ TEXT2TEXT = "text2text_tmpdir"
 
 @register_hparams(problem=TEXT2TEXT)
 def transformer_own_text_small() -> HParams:
-    """Ours, for up to 1.5 MB of text whose pieces are not cut anew: multi30k, for longer sentences.
+    """Ours, for up to 1.5 MB of text without subword dropout: multi30k, for longer sentences.
 
     The other sets for up to a hundred thousand pairs are made of it.
     """

@@ -73,7 +73,7 @@ def transformer_parsing_small() -> HParams:
 
 @register_hparams(problem="parsing_wsj4k")
 def transformer_parsing_regularized() -> HParams:
-    """Ours, small with words cut anew and left out, and more dropout; for problems of whole tags.
+    """Ours, small with subword, word and more dropout; for problems of whole tags.
 
     On the public sample of the treebank it parses better than a grammar of the same trees
     (docs/extras.md).

@@ -95,7 +95,7 @@ for i in range(3):
 # `t2t-own-text` takes two files of one sentence a line. It draws dev and test sets, checks the
 # text, builds a vocabulary, measures how fast this machine is, trains, averages checkpoints,
 # chooses how to search, scores the test set and exports. Left alone it chooses a configuration by
-# the amount of text, and trains for 40 minutes on a CPU. Here it is told to take a small one, for
+# the amount of text, and trains for 40 minutes on a CPU. Here the flags ask for a small one, for
 # a minute.
 
 # %%
@@ -151,8 +151,7 @@ print(encoder.decode_list(ids), ids, sep="\n")
 print(run.translate([text, "Often the young woman greets the clever man in the rain."]))
 
 # %% [markdown]
-# Who trains by Keras's `fit` gets batches of two lists in one call; `docs/keras.md` goes on
-# from here.
+# For Keras's `fit`, one call makes batches of two lists; `docs/keras.md` continues from here.
 
 # %%
 for batch in text_dataset(english, german, encoder, run.model.hparams).take(3):

@@ -87,8 +87,8 @@ INITIALIZERS = ("uniform_unit_scaling", "normal_unit_scaling", "uniform", "ortho
 _NORMS = ("layer", "group", "batch", "noam", "l2", "none")
 
 
-# What may be otherwise when a run goes on, besides rates of learning and dropout: no variable and
-# no example follows from it.
+# What a resumed run may change, besides rates of learning and dropout: it determines no variable
+# and no example.
 _MAY_CHANGE = (
     *("batch_size", "batch_shuffle_size", "random_seed", "label_smoothing", "r_drop_alpha"),
     *("clip_grad_norm", "weight_decay", "encoder_layerdrop", "decoder_layerdrop"),
@@ -313,12 +313,12 @@ class HParams:
     eval_drop_long_sequences: bool = False
     max_input_seq_length: CountOrZero = 0  # truncate inputs to this; 0: do not
     max_target_seq_length: CountOrZero = 0
-    # in the first so many steps half of the pairs are turned round, the target as the source
+    # in this many first steps half of the pairs are swapped, the target as the source
     bidirectional_steps: CountOrZero = 0
-    # in training words are cut anew each time, a subword that fits is passed over with this
+    # training segments words differently each time: a subword that fits is skipped with this
     # probability; batches then have more tokens than batch_size
     subword_dropout: Rate = 0.0
-    # in the last so many of train_steps words are cut as in decoding
+    # in this many last steps words are segmented as in decoding
     subword_dropout_final_steps: CountOrZero = 0
 
     def __post_init__(self):

@@ -30,7 +30,7 @@ TRAINING_DATA = "training-data.json"  # what its training data are
 WARM_START = "warm-start.json"  # in a run: the weights that it began with, and what it took
 _LOCK = "trainer.lock"
 _DESCRIPTION = ("hparams.json", PLAN, TRAINING_DATA, WARM_START, "run.json")
-_MEND = "Fix the file, or begin a new run in another --output_dir."
+_FIX = "Fix the file, or begin a new run in another --output_dir."
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -89,9 +89,9 @@ class RunDirectory:
             UserError: if `path` is no run directory, or its files are not readable.
         """
         try:
-            run = schema.read(self.path / "run.json", _RunFile, _MEND)
+            run = schema.read(self.path / "run.json", _RunFile, _FIX)
             file = self.path / "hparams.json"
-            hparams = HParams.from_json(file.read_bytes(), str(file), _MEND)
+            hparams = HParams.from_json(file.read_bytes(), str(file), _FIX)
             return RunConfig(hparams=hparams, **vars(run))
         except FileNotFoundError as error:
             missing = pathlib.Path(error.filename).name

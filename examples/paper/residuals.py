@@ -1,7 +1,7 @@
 """Residuals carry the positions to all layers.
 
 The paper's authors say so in their lecture at Stanford (CS224n, 2019), with pictures of a trained
-model's attention: with residuals, without them, and without them but with the positions added anew
+model's attention: with residuals, without them, and without them but with the positions added again
 at each layer.
 
 Three post-norm models (4 + 4 layers of width 64) learn for 400 steps to copy 12 of 10 symbols: with
@@ -18,7 +18,7 @@ Time: 3 minutes of processor time. You should see, means of two seeds,
     positions again      0.31    0.24       0.08      0.31
     guessed              0.08    0.10       0.08
 
-so positions added anew make up for the residuals only in part.
+so positions added again make up for the residuals only in part.
 
     python examples/paper/residuals.py
 """

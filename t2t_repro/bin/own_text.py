@@ -1,14 +1,14 @@
-"""t2t-own-text: from two files of sentences to a model that is served, in one command.
+"""t2t-own-text: turns two files of sentences into a translator, in one command.
 
   t2t-own-text --source=train.en --target=train.de --output_dir=mine
   t2t-server --model=mine/export/saved_model
 
-draws dev and test, builds a vocabulary, chooses a configuration, says how long it will take,
-trains, chooses checkpoints, beams and alpha, scores the test set, exports, and writes a
-page (mine/index.html) and a record of all (mine/own-text.json). Each stage is a program of its own,
-whose command it prints. Stopped or killed, the same command goes on; what is done is not done
-again. With other --train_minutes or --train_steps it trains on, and makes what follows anew;
-a set whose rate falls to 0 at the end needs another folder for that.
+draws dev and test, builds a vocabulary, chooses a configuration, prints how long it will take,
+trains, chooses checkpoints, beams and alpha, scores the test set, exports, and writes a page
+(mine/index.html) and a record (mine/own-text.json). Each stage is a program, whose command is
+printed. If interrupted, run the same command to resume; finished stages are not repeated. With
+other --train_minutes or --train_steps it trains on, and repeats the stages after the training; a
+set whose rate falls to 0 at the end needs another folder for that.
 """
 
 import dataclasses

@@ -6,13 +6,13 @@
   t2t-paper reproduce --table=3                  table 3 at an eighth of its widths, on captions
 
 Tables: 2 (BLEU and training FLOPs), 3 (the variations and their parameters), 4 (parsing). `tables`
-puts what runs have beside what the paper prints: BLEU, perplexity, cost, F1. It reads the run
+shows the results of runs beside the paper's: BLEU, perplexity, cost, F1. It reads the run
 --output_dir, or the runs in it, and writes paper.html, paper.md and paper.json there.
 
-A row is a run in --output_dir, with the paper's settings: docs/paper.md has them all. Each step is
-a program of its own, whose command is printed. Stopped or killed, the same command goes on. Of
-table 3 all rows are trained with one seed, then with the next; after each run table3.html, .md and
-.json are written anew: the rows, and which of the paper's conclusions hold.
+A row is a run in --output_dir, with the paper's settings (docs/paper.md). Each step is a program,
+whose command is printed. If interrupted, run the same command to resume. Table 3 trains all rows
+with one seed, then with the next; after each run it rewrites table3.html, .md and .json: the rows,
+and which of the paper's conclusions hold.
 """
 
 import dataclasses

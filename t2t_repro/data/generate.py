@@ -462,7 +462,7 @@ def _write_summary(job: Job, summary: dict[str, Any]) -> None:
     write_text_atomic(path, json.dumps(summary, indent=1) + "\n")
 
 
-# --- the vocabulary: may it be used, or made anew? ------------------------------------------------
+# --- the vocabulary: may it be used, or made again? -----------------------------------------------
 
 
 def _check_vocabulary(job: Job, kept: bool, report: Report) -> bool:
@@ -496,7 +496,7 @@ def _check_vocabulary(job: Job, kept: bool, report: Report) -> bool:
             raise UserError(
                 f"Expected a vocabulary of about {job.vocab_size:,} subwords in {job.data_dir!r}, "
                 f"as --vocab_size says. Received: {size:,}. Leave --vocab_size out, give another "
-                "--data_dir, or --overwrite to make it and the files anew, unless others use it."
+                "--data_dir, or --overwrite to make it and the files again, unless others use it."
             )
     for name in there:
         kept_one = job.overwrite and not job.vocabularies

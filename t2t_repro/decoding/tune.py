@@ -33,7 +33,7 @@ _WORK = ".candidates"  # in the folder of the result, while it is made
 # BLEU. On a thousand sentences such a difference is chance: checkpoints and length penalties ahead
 # on dev were behind on test (benchmarks/RESULTS.md, "Regularizers").
 _CHANCE = 0.3
-_MEND = "Delete it to decode with tensor2tensor's settings, or write it anew: t2t-avg-all --tune."
+_FIX = "Delete it to decode with tensor2tensor's settings, or write it again: t2t-avg-all --tune."
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,7 +97,7 @@ def read(run: pathlib.Path) -> TunedDecoding | None:
         schema.Malformed: if the file is broken.
     """
     try:
-        return schema.read(run / TUNED, TunedDecoding, _MEND)
+        return schema.read(run / TUNED, TunedDecoding, _FIX)
     except FileNotFoundError:
         return None
 

@@ -201,7 +201,7 @@ INSTEAD = {
         "derive it from t2t_repro's Transformer or SequenceModel, and register it by "
         "t2t_repro.registry.register_model"
     ),
-    "utils.hparam": "change a set of tensor2tensor.models.transformer instead of making one anew",
+    "utils.hparam": "change a set of tensor2tensor.models.transformer instead of making one",
     "layers.common_layers": "layers are in t2t_repro.layers, written with keras.ops",
     "layers.common_attention": "layers are in t2t_repro.layers, written with keras.ops",
     "data_generators.generator_utils.generate_files": _NO_GENERATE_DATA,

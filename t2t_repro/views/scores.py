@@ -49,7 +49,7 @@ class DirectoryRequest:
     report_zero: bool | None = flag(
         None,
         "Begin TensorBoard's curve with 0 at the time of the oldest file, so that relative "
-        "times are right; by default done when no step is passed over.",
+        "times are right; default: if no step is skipped.",
     )
 
     def first_step(self) -> int:
