@@ -417,7 +417,7 @@ drawn, axes = pictures.figure(title="A small model learns to translate numbers")
 epochs = range(1, len(history["loss"]) + 1)
 axes.plot(epochs, history["loss"], marker="o", label="training, mean of the epoch")
 axes.plot(epochs, history["val_loss"], marker="o", label="200 held-out numbers")
-axes.set(xlabel="epoch", ylabel="loss (nats per token)", ylim=(0, None))
+axes.set(xlabel="epoch", xticks=epochs, ylabel="loss (nats per token)", ylim=(0, None))
 axes.legend(fontsize=8)
 pictures.save(drawn, folder / "learning.png")
 drawn
@@ -453,8 +453,8 @@ assert scored.sacrebleu.score > 80
 # %% [markdown]
 # ## What it looks at
 #
-# The decoder's last layer, as it writes a number: German says units before tens, so the eyes go
-# forth and back.
+# The decoder's last layer, as it writes a number. German says units before tens: where it writes
+# `ein` it looks at `one`, and for `zwanzig` back at `twenty`.
 
 # %%
 sentence = "four hundred twenty one thousand three"
