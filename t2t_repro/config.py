@@ -417,10 +417,12 @@ def parse_overrides(changes: str | Mapping[str, Any]) -> dict[str, Any]:
         UserError: on another name or value, or a name given twice.
     """
     given = fields.parse_overrides(changes) if isinstance(changes, str) else changes
-    values = {}
-    for name, value in given.items():
-        if name in FIELDS:
-            values[name] = fields.parse_value(FIELDS[name], str(value))
-        else:
-            t2t_compat.check(name, t2t_compat.parse(name, str(value)), FIELDS)
-    return values
+    foreign = {
+        name: t2t_compat.parse(name, str(given[name])) for name in given if name not in FIELDS
+    }
+    t2t_compat.check(foreign, FIELDS)
+    return {
+        name: fields.parse_value(FIELDS[name], str(value))
+        for name, value in given.items()
+        if name in FIELDS
+    }

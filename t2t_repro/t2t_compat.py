@@ -7,7 +7,7 @@ The hparams are those of T2T's Transformer sets, of 1.15.7, and of 1.4 on for wh
 
 import ast
 import dataclasses
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from t2t_repro.errors import UserError, unknown
@@ -185,28 +185,38 @@ def meant(name: str) -> str:
     return f" Did you mean {here}?" if here else ""
 
 
-def check(name: str, value: Any, own: Iterable[str]) -> None:
-    """Accepts a foreign hparam that holds T2T's default.
+def check(values: Mapping[str, Any], own: Iterable[str]) -> None:
+    """Accepts foreign hparams that hold T2T's defaults.
 
     Args:
-        name: the hparam.
-        value: its value.
+        values: {hparam: its value}.
         own: the names of ours.
 
     Raises:
-        UserError: on another value, with what to use instead; on a name that T2T's Transformer
-            lacks too, with the nearest of ours.
+        UserError: naming all others, as `complaints`.
     """
-    if name in RUN:
-        return
-    if name not in T2T_ONLY:
-        if hint := meant(name):
-            raise UserError(f"Unknown hparam. Received: {name!r}.{hint}")
-        raise unknown("hparam", name, own)
-    values, instead = T2T_ONLY[name]
-    if value not in values:
-        wanted = " or ".join(f"{name}={v!r}" for v in values) or f"no {name}"
-        raise UserError(
-            f"tensor2tensor's hparam {name} has no counterpart here: expected {wanted}, its "
-            f"default. Received: {name}={value!r}. Leave it out: {instead}."
-        )
+    if wrong := complaints(values, own):
+        raise UserError(" ".join(wrong.values()))
+
+
+def complaints(values: Mapping[str, Any], own: Iterable[str]) -> dict[str, str]:
+    """Returns {name: what is wrong} of those that hold another value than T2T's default.
+
+    It says what to use instead; of a name that T2T's Transformer lacks too, the nearest of ours.
+    """
+    found = {}
+    for name, value in values.items():
+        accepted, instead = T2T_ONLY.get(name, ((), ""))
+        if name in RUN or value in accepted:
+            continue
+        if instead:
+            wanted = " or ".join(f"{name}={v!r}" for v in accepted) or f"no {name}"
+            found[name] = (
+                f"tensor2tensor's hparam {name} has no counterpart here: expected {wanted}, its "
+                f"default. Received: {name}={value!r}. Leave it out: {instead}."
+            )
+        else:
+            hint = meant(name)
+            text = f"Unknown hparam. Received: {name!r}.{hint}"
+            found[name] = text if hint else str(unknown("hparam", name, own))
+    return found

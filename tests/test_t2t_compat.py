@@ -17,20 +17,18 @@ def test_every_set_of_tensor2tensors_that_we_have_passes_and_the_others_name_kno
     for field, value in GOLDEN[name].items():
         assert (field in FIELDS) + (field in t2t_compat.T2T_ONLY) + (field in t2t_compat.RUN) == 1
         if field not in FIELDS and name in registry.list_hparams():
-            t2t_compat.check(field, value, FIELDS)
+            t2t_compat.check({field: value}, FIELDS)
 
 
 def test_defaults():
     assert t2t_compat.default("moe_num_experts") == 16
     assert t2t_compat.default("z_size") is None
-    t2t_compat.check("grad_noise_scale", 0, FIELDS)
-    t2t_compat.check("model_dir", "anything", FIELDS)
+    t2t_compat.check({"grad_noise_scale": 0, "model_dir": "anything"}, FIELDS)
 
 
 def test_what_older_versions_had_is_known_at_rest():
     assert not t2t_compat.BEFORE_1_15 & GOLDEN["transformer_base_v1"].keys()
-    for name in t2t_compat.BEFORE_1_15:
-        t2t_compat.check(name, t2t_compat.default(name), FIELDS)
+    t2t_compat.check({name: t2t_compat.default(name) for name in t2t_compat.BEFORE_1_15}, FIELDS)
 
 
 def test_overrides_are_read_as_what_they_take_the_place_of():
@@ -49,5 +47,5 @@ def test_overrides_are_read_as_what_they_take_the_place_of():
     ],
 )
 def test_other_values_are_refused(name, value):
-    with pytest.raises(UserError, match=name):
-        t2t_compat.check(name, value, FIELDS)
+    with pytest.raises(UserError, match=rf"{name}.*moe_k"):
+        t2t_compat.check({name: value, "moe_loss_coef": 0.01, "moe_k": 9}, FIELDS)

@@ -107,8 +107,7 @@ class MutableHParams:
             UserError: if an hparam that we lack has another value than T2T's default, or a value
                 of ours is not possible.
         """
-        for name, value in self._foreign.items():
-            t2t_compat.check(name, value, self._own)
+        t2t_compat.check(self._foreign, self._own)
         own = self._own.items()
         result = HParams(**{n: t2t_compat.from_t2t_value(FIELDS[n], v) for n, v in own})
         for name, value in self._added.items():

@@ -54,10 +54,10 @@ def read_hparams(path: pathlib.Path, ignored: Collection[str] = ()) -> dict[str,
     foreign = {
         name: v
         for name, v in values.items()
-        if name not in known and (name, v) not in _OF_LSTMS.items()
+        if not (name in known or name.startswith(_ONLY_MULTIPROBLEMS))
+        and (name, v) not in _OF_LSTMS.items()
     }
-    wrong = {name: text for name, value in foreign.items() if (text := _complaint(name, value))}
-    if wrong:
+    if wrong := t2t_compat.complaints(foreign, FIELDS):
         raise UserError(
             f"{path}: {' '.join(wrong.values())} If your model does not need them: "
             f"--ignore_hparams={','.join(wrong)}."
@@ -101,17 +101,6 @@ def _check_attention(kind: Any) -> None:
             "local_unmasked, whose decoder there sees the words that it is to predict. "
             "local_mask_right is the same on both sides."
         )
-
-
-def _complaint(name: str, value: Any) -> str:
-    """Returns what is wrong with a field that HParams lacks, or ""."""
-    if name.startswith(_ONLY_MULTIPROBLEMS):
-        return ""
-    try:
-        t2t_compat.check(name, value, FIELDS)
-    except UserError as error:
-        return str(error)
-    return ""
 
 
 def write_hparams(hparams: HParams) -> str:
