@@ -79,6 +79,7 @@ def create(
     post("/attention", service.attend, Attention, schemas.Attend)
     post("/detect", service.detect, list[dict[str, Any]], schemas.Detect)
     app.get("/languages")(service.languages)
+    app.post("/languages", include_in_schema=False)(service.languages)  # as Argos's client asks
     app.get("/healthz")(service.health)
     app.get("/metrics", response_class=Response)(service.show_metrics)
 
@@ -260,8 +261,8 @@ class _Service:
         except (QueueFull, Closed) as error:
             message = "Too many requests, or the server is stopping. Try again."
             raise HTTPException(503, message, _RETRY) from error
-        work: asyncio.Future[Any] = asyncio.gather(*map(asyncio.wrap_future, futures))
-        work.add_done_callback(_looked_at)
+        wrapped = map(asyncio.wrap_future, futures)
+        work: asyncio.Future[Any] = asyncio.gather(*wrapped, return_exceptions=True)
         left: asyncio.Future[Any] = asyncio.ensure_future(_disconnect(request))
         try:
             done, _ = await asyncio.wait(
@@ -269,15 +270,14 @@ class _Service:
                 timeout=self.settings.timeout_s,
                 return_when=asyncio.FIRST_COMPLETED,
             )
-            if work in done:
-                return work.result()
-        except Exception as error:  # the batcher has logged it
-            message = "This could not be computed; the server's log says why."
-            raise HTTPException(500, message) from error
         finally:
             for future in futures:  # now: the batcher must not begin with them
                 future.cancel()
-            work.cancel(), left.cancel()
+            left.cancel()
+        if work in done:
+            if any(isinstance(each, Exception) for each in work.result()):  # the batcher logged it
+                raise HTTPException(500, "This could not be computed; the server's log says why.")
+            return work.result()
         if left in done:
             raise HTTPException(CLIENT_CLOSED, "The client left.")
         raise HTTPException(504, f"Expected an answer within {self.settings.timeout_s:g} seconds.")
@@ -347,12 +347,6 @@ def _observed(
             count(path, status, time.perf_counter() - start)
 
     return call
-
-
-def _looked_at(work: asyncio.Future) -> None:
-    """Keeps asyncio from complaining of an error that nobody waits for any more."""
-    if not work.cancelled():
-        work.exception()
 
 
 async def _disconnect(request: Request) -> None:

@@ -18,6 +18,7 @@ from t2t_repro.files import literal, sha256
 from t2t_repro.process import available_cores
 
 _CODE = "[A-Za-z]{2,3}(?:_[A-Za-z]{2,4})?"
+_ALL = 1 << 30  # sentences of a batch: all that are given
 _MODEL = re.compile(f"(?:({_CODE})-({_CODE})=)?(.*)", re.DOTALL)
 
 
@@ -116,32 +117,29 @@ class CTranslate2Model:
     has_attention, counts_at_once = False, True
 
     def __init__(self, folder: pathlib.Path, record: provenance.Provenance, searches: int):
-        problem = registry.get_problem(record.problem)
-        self._encoders = problem.feature_encoders(os.fspath(folder))
+        encoders = registry.get_problem(record.problem).feature_encoders(os.fspath(folder))
         threads = available_cores() // searches if searches > 1 else 0
-        self._engine = CTranslate2Engine(folder, threads=threads, searches=searches)
-        self._engine.check_vocabularies(self._encoders)
-        self._settings = DecodeHParams(**record.decoding)  # type: ignore[arg-type]
-        self.longest = self._translator(beams=False, batch_size=0).longest
+        engine = CTranslate2Engine(folder, threads=threads, searches=searches)
+        engine.check_vocabularies(encoders)
+        settings = DecodeHParams(**record.decoding, batch_size=_ALL)  # type: ignore[arg-type]
+        self._best, self._beams = (
+            Translator(engine, encoders, each, warn=lambda text: None)
+            for each in (settings, dataclasses.replace(settings, return_beams=True))
+        )
+        self.longest = self._best.longest
         self.sha256 = sha256(folder / WEIGHTS)
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """Returns how many tokens each text has."""
-        return [1 + len(self._encoders["inputs"].encode(text.strip())) for text in texts]
+        encode = self._best.encoders["inputs"].encode
+        return [1 + len(encode(text.strip())) for text in texts]
 
     def translate(self, texts: Sequence[str], beams: bool) -> list[list[Hypothesis]]:
         """As `SavedModel.translate`; in one batch, since the server limits its size."""
-        found = self._translator(beams, batch_size=len(texts)).translate_lines(texts)
+        found = (self._beams if beams else self._best).translate_lines(texts)
         return [
             _hypotheses([one_line(h.text) for h in row], [h.score for h in row]) for row in found
         ]
-
-    def _translator(self, beams: bool, batch_size: int) -> Translator:
-        return_beams = beams and self._settings.beam_size > 1
-        settings = dataclasses.replace(
-            self._settings, return_beams=return_beams, batch_size=batch_size
-        )
-        return Translator(self._engine, self._encoders, settings, warn=lambda text: None)
 
 
 @dataclasses.dataclass

@@ -33,6 +33,7 @@ def test_its_client(client, monkeypatch):
     assert api.translate(text, "en", "de") == text.upper()
     assert api.detect("Who sings?\nA man sings.")[0]["language"] == "en"
     german, english = api.languages()
+    assert client.post("/languages", content=b"api_key=any").json() == [german, english]
     assert german == {"code": "de", "name": "German", "targets": ["en"]}
     assert english == {"code": "en", "name": "English", "targets": ["de"]}
 

@@ -102,7 +102,7 @@ def test_a_ctranslate2_model_has_its_vocabulary_and_how_to_decode(ctranslate2_mo
 def test_what_the_server_asks_for_at_once_is_one_batch(ctranslate2_model):
     model = ctranslate2_model(ByteTextEncoder())
     assert len(model.translate(["a" * 40] * 150, beams=False)) == 150
-    assert model._engine.shapes == [(150, 41)]
+    assert model._best.engine.shapes == [(150, 41)]
 
 
 def test_what_serves_ctranslate2_imports_neither_tensorflow_nor_keras():
