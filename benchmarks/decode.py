@@ -108,12 +108,11 @@ def make_decode(
         from t2t_repro.decoding.engine import ModelEngine
 
         return by_engine(ModelEngine(model, searches))
-    from t2t_repro.decoding.ctranslate2_engine import CTranslate2Engine
     from t2t_repro.export import ctranslate2
 
     encoder = made_up_encoder(args.vocab_size)
     ctranslate2.convert(model, {"inputs": encoder, "targets": encoder}, folder)
-    engine = CTranslate2Engine(folder, args.compute_type, args.threads)
+    engine = ctranslate2.CTranslate2Engine(folder, args.compute_type, args.threads)
     if args.engine == "ctranslate2":
         return by_engine(engine)
     sentences = [[engine.source[i] for i in row] for row in inputs]

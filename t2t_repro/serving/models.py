@@ -161,14 +161,9 @@ class ServedModel:
     record: provenance.Provenance
     model: Any = None
 
-    @property
-    def needs_tensorflow(self) -> bool:
-        """Whether TensorFlow computes it."""
-        return self.record.kind != "ctranslate2"
-
     def load(self, searches: int) -> None:
         """Loads the model, to compute `searches` batches at the same time."""
-        if not self.needs_tensorflow:
+        if self.record.kind == "ctranslate2":
             self.model = CTranslate2Model(self.path, self.record, searches)
         else:
             self.model = SavedModel(self.path, self.record)

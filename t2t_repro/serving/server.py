@@ -35,7 +35,7 @@ def serve(request: ServerRequest) -> None:
         print(f"Loading {', '.join(str(each.path) for each in served)} ...", flush=True)
         rows = 4 * request.max_batch_size  # beams of most exports
         searches = searches_for(rows, available_cores())
-        if any(each.needs_tensorflow for each in served):
+        if any(each.record.kind != "ctranslate2" for each in served):
             from t2t_repro.decoding.program import share_cores
 
             searches = share_cores(rows)

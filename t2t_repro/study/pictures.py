@@ -109,9 +109,7 @@ def _losses(
                 pictures.band(each, steps, values, marker=marker, markersize=3, **style)
             levels = [level(r) for r in here if r.variant.name == name]
             if known := [value for value in levels if value is not None]:
-                each.axhline(
-                    float(np.mean(known)), color=style["color"], linestyle=":", linewidth=1
-                )
+                each.axhline(float(np.mean(known)), color=style["color"], ls=":", lw=1)
     return _with_legend(figure, axes)
 
 

@@ -10,13 +10,7 @@ from typing import Any
 
 from t2t_repro.files import write_csv, write_text_atomic
 from t2t_repro.study import verdict
-from t2t_repro.study.results import (
-    DIVERGED,
-    FREQUENCIES,
-    NOT_FINITE,
-    Results,
-    mean_and_half,
-)
+from t2t_repro.study.results import DIVERGED, FREQUENCIES, NOT_FINITE, Results, mean_and_half
 from t2t_repro.study.study import Study
 from t2t_repro.study.tables import Table
 from t2t_repro.views.pictures import data_uri
