@@ -140,6 +140,17 @@ def test_a_changed_byte_is_named_and_nothing_else(copy):
         (copy / file).write_bytes(before)
 
 
+@pytest.mark.parametrize("change", [("translation", "another"), ("score", 0.02), ("score", 1e9)])
+def test_another_translation_and_another_score(copy, change):
+    found, (name, value) = provenance.read(copy / "run"), change
+    first, *rest = found.golden
+    value = value if name == "translation" else first.score + value
+    changed = dataclasses.replace(first, **{name: value})
+    dataclasses.replace(found, golden=(changed, *rest)).write(copy / "run")
+    ((what, state),) = states(copy / "run")[0].items()
+    assert state == CHANGED and what.startswith(f"sentence 1: {first.source!r}: ")
+
+
 def test_exit_codes_and_json(made, copy, capsys):
     shown(made / "run", "--json")  # by decoding again
     found = json.loads(capsys.readouterr().out)

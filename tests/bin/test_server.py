@@ -16,6 +16,7 @@ import pytest
 
 from t2t_repro.bin import decoder, exporter, server
 from t2t_repro.serving import models
+from t2t_repro.serving.server import warn_of_reach
 from tests.programs import call
 from tests.provenances import recorded
 
@@ -53,11 +54,18 @@ def test_onednn_is_off_unless_asked_for(given, folder, monkeypatch):
     assert seen == [given or "0"]
 
 
+@pytest.mark.parametrize("address, warned", [("127.0.0.1", False), ("::", True)])
+def test_a_warning_where_others_can_ask(address, warned, capsys):
+    warn_of_reach(address)
+    assert (address in capsys.readouterr().err) == warned
+
+
 # A model that takes its time and reverses letters; no TensorFlow is loaded.
 REVERSING = """
 import sys, time, types
 from t2t_repro.bin import server
 from t2t_repro.serving import models
+from t2t_repro.serving.server import warn_of_reach
 
 class Reversing:
     sha256, has_attention, counts_at_once, longest = "none", False, False, 99

@@ -164,3 +164,12 @@ def test_the_problems_own_files_and_what_was_made_of_them(tmp_path):
     assert preset.text_of(*asked) == before
     (tmp_path / "data" / f"datagen.{NAME}.json").unlink()  # as of tensor2tensor's data
     assert preset.text_of(*asked) is None
+
+
+@pytest.mark.parametrize("pairs, found", [(11, (11, 11 * 135)), (None, None), (0, (0, 0))])
+def test_where_the_length_is_not_known_it_is_that_of_captions(pairs, found, tmp_path, monkeypatch):
+    problem = registry.get_problem(NAME)
+    monkeypatch.setattr(type(problem), "num_samples", lambda self, folder, split: pairs)
+    monkeypatch.setattr(type(problem), "raw_text_files", lambda self, folder, split: [])
+    assert preset.text_of(problem, str(tmp_path), "raw") == found
+    assert TextSize.of({"splits": {"train": {"examples": 11}}}) == (11, 11 * 135)

@@ -12,6 +12,7 @@ from t2t_repro.data.generate import generate_data
 from t2t_repro.data.job import Job
 from t2t_repro.decoding import dev_bleu, tune
 from t2t_repro.decoding.tune import TuneRequest
+from t2t_repro.errors import UserError
 from t2t_repro.models.build import model_for
 from t2t_repro.run_directory import PROVENANCE, RunConfig, RunDirectory
 from t2t_repro.runs import TrainedRun
@@ -185,3 +186,14 @@ def test_the_usual_search_is_taken_unless_another_is_better_by_more_than_chance(
     monkeypatch.setattr(dev_bleu.DevSample, "score", score)
     found = tune.tune(made, RunDirectory(tmp_path / "out"), FEW, say=str)
     assert str(found.search) == search
+
+
+def test_a_run_is_not_tuned_into_itself_or_another_and_writes_text(made, tmp_path):
+    other = RunDirectory(tmp_path / "other")
+    other.begin(dataclasses.replace(made.config, random_seed=7), ["t2t-trainer"], [])
+    trees = copy.copy(made)
+    trees.problem = registry.get_problem("algorithmic_reverse_binary40")
+    new = RunDirectory(tmp_path / "new")
+    for run, out in ((made, made), (made, other), (trees, new)):
+        with pytest.raises(UserError):
+            tune.check(run, out)

@@ -5,6 +5,7 @@ import dataclasses
 import pytest
 
 from t2t_repro import registry
+from t2t_repro.data import packing
 from t2t_repro.errors import UserError
 from t2t_repro.text.subword import SubwordTextEncoder
 
@@ -175,3 +176,10 @@ registry.register_hparams("transformer_shim_other")(transformer.transformer_smal
     )
     assert registry.get_hparams("transformer_small").hidden_size == ours + 8
     assert registry.get_hparams("transformer_shim_other").hidden_size == ours  # as there
+
+
+def test_a_packed_problem(load):
+    load(f"{PROBLEM}@property\n  def packed_length(self): return 64\n  packed_spacing = 2")
+    problem = registry.get_problem("shim_refused")
+    assert (problem.packed_length, problem.packed_spacing) == (64, 2)
+    assert len(packing.features(problem)) == 6

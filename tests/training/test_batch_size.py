@@ -124,3 +124,9 @@ def test_a_run_that_goes_on_keeps_its_batches(tmp_path, batches):
     assert trainable.requested(other) is other
     assert trainable.resumed(other, before) is other
     assert trainable.batches_per_step(other) == 1
+
+
+def test_gathering_that_the_user_says_is_not_for_an_effective_size(tmp_path, batches):
+    several = {"optimizer": "multistep_adam", "optimizer_multistep_accumulate_steps": 4}
+    with pytest.raises(UserError, match="2400"):
+        batch_size.choose(request_of(tmp_path, effective_batch_size=2400, **several), 1)
