@@ -17,10 +17,9 @@ _ONLY_MULTIPROBLEMS = "multiproblem_"  # read by runs of several problems, which
 _NOT_IN_T2T = frozenset(
     {
         *("attention_score", "attention_block_length", "attention_chunk_size", "freeze"),
-        *("inputs_word_dropout", "targets_word_dropout", "r_drop_alpha"),
-        *("encoder_layerdrop", "decoder_layerdrop", "ema_decay", "subword_dropout"),
-        "target_space_id",
-        *("subword_dropout_final_steps", "bidirectional_steps", "effective_batch_size"),
+        *("inputs_word_dropout", "targets_word_dropout", "r_drop_alpha", "effective_batch_size"),
+        *("encoder_layerdrop", "decoder_layerdrop", "ema_decay", "target_space_id"),
+        *("subword_dropout", "subword_dropout_final_steps", "bidirectional_steps"),
     }
 )
 _UP_TO_1_12 = "symbol_modality_skip_top"  # an hparam that no later version has
