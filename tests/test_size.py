@@ -22,7 +22,7 @@ BUDGETS = {
     "t2t_repro/decoding": 2093,
     "t2t_repro/distill": 311,
     "t2t_repro/export": 1575,
-    "t2t_repro/interop": 1300,
+    "t2t_repro/interop": 1290,
     "t2t_repro/layers": 1760,
     "t2t_repro/models": 1162,
     "t2t_repro/own_text": 488,
