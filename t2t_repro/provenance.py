@@ -21,8 +21,7 @@ from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
 from t2t_repro.files import sha256, write_text_atomic
 from t2t_repro.problem import Split, check_text
-from t2t_repro.run_directory import PROVENANCE as NAME
-from t2t_repro.run_directory import TRAINING_DATA, TUNED
+from t2t_repro.run_directory import PROVENANCE, TRAINING_DATA, TUNED
 from t2t_repro.runs import TrainedRun, trained_run
 from t2t_repro.text.encoders import EOS_ID
 from t2t_repro.training import checkpoints, state
@@ -96,13 +95,13 @@ class Provenance:
     def write(self, folder: pathlib.Path) -> None:
         """Writes it into a folder."""
         text = json.dumps(dataclasses.asdict(self), indent=1, ensure_ascii=False)
-        write_text_atomic(folder / NAME, text + "\n")
+        write_text_atomic(folder / PROVENANCE, text + "\n")
 
 
 def read(folder: _Path) -> Provenance | None:
     """Returns the record in a folder; None: there is no readable one."""
     with contextlib.suppress(OSError, UserError):
-        return schema.read(pathlib.Path(folder, NAME), Provenance)
+        return schema.read(pathlib.Path(folder, PROVENANCE), Provenance)
     return None
 
 
@@ -134,9 +133,9 @@ def write_of_run(
         settings, earlier = run.decode_settings(), read(parent) if parent else None
         translate = _by_model(run, checkpoint, settings)
         write(run, checkpoint, run.path, RUN, settings, translate, program, earlier)
-        print(f"Recorded: {run.path / NAME}. t2t-show --verify checks it.")
+        print(f"Recorded: {run.path / PROVENANCE}. t2t-show --verify checks it.")
     except (UserError, OSError) as error:
-        print(f"No {NAME} was written: {error}")
+        print(f"No {PROVENANCE} was written: {error}")
 
 
 def write(
@@ -196,7 +195,7 @@ def verify(folder: pathlib.Path, translate: Translate | None = None) -> Iterator
         UserError: if the record is broken, or a run cannot be loaded.
         OSError: if there is none.
     """
-    found = schema.read(folder / NAME, Provenance)
+    found = schema.read(folder / PROVENANCE, Provenance)
     for made in found.programs:
         yield NOTE, f"made by: {', '.join(f'{name} {value}' for name, value in made.items())}"
     parts = {found.kind: found.files} | (found.data if found.kind == RUN else {})

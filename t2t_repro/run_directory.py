@@ -146,9 +146,8 @@ class RunDirectory:
             _copy(file, self.path / file.name)
         digests = {pathlib.Path(file).name: sha256(file) for file in vocabularies}
         run = vars(config) | {"commands": commands, "vocabularies": digests}
-        del run["hparams"]
-        optional = ("t2t_usr_dir", "options", "changes")
-        run = {name: v for name, v in run.items() if v or name not in optional}
+        left_out = {"hparams", *(n for n in ("t2t_usr_dir", "options", "changes") if not run[n])}
+        run = {name: value for name, value in run.items() if name not in left_out}
         self.path.mkdir(parents=True, exist_ok=True)
         write_text_atomic(self.path / "hparams.json", hparams.to_json())
         write_text_atomic(self.path / "run.json", json.dumps(run, indent=1) + "\n")
@@ -197,13 +196,11 @@ class RunDirectory:
                     "Give the same flags to continue it, or another --output_dir for a new run."
                 )
             return _differences(before, config)
-        if strange := of_tensor2tensor(self.path):
+        strange = of_tensor2tensor(self.path)
+        if not strange and self.newest_step():
+            strange = f"{self.path}, which has checkpoints and no run.json."
+        if strange:
             raise UserError(f"Expected a new --output_dir, or a run. Received: {strange}")
-        if self.newest_step():
-            raise UserError(
-                f"Expected a new --output_dir, or a run. Received: {self.path}, which has "
-                "checkpoints and no run.json."
-            )
         return []
 
     @contextlib.contextmanager

@@ -162,20 +162,20 @@ def test_exit_codes_and_json(made, copy, capsys):
         shown(copy / "run")
     assert left.value.code == 1
     assert f"CHANGED   raw file: {copy / 'source'}" in capsys.readouterr().out.splitlines()
-    (copy / "run" / provenance.NAME).unlink()
+    (copy / "run" / provenance.PROVENANCE).unlink()
     with pytest.raises(SystemExit) as left:
         shown(copy / "run")
-    assert left.value.code == 2 and provenance.NAME in capsys.readouterr().err
+    assert left.value.code == 2 and provenance.PROVENANCE in capsys.readouterr().err
 
 
 def test_it_is_written_once_and_does_not_travel_with_a_copy(copy, tmp_path):
     run = RunDirectory(copy / "run")
-    record = run.path / provenance.NAME
+    record = run.path / provenance.PROVENANCE
     before = record.stat().st_mtime_ns
     provenance.write_of_run(run.path, "t2t-trainer")
     assert record.stat().st_mtime_ns == before
     run.copy_description(RunDirectory(tmp_path / "other"))
-    assert not (tmp_path / "other" / provenance.NAME).exists()
+    assert not (tmp_path / "other" / provenance.PROVENANCE).exists()
     record.write_text("{")
     provenance.write_of_run(run.path, "t2t-trainer")
     assert states(run.path)[0] == {}
@@ -223,7 +223,7 @@ def test_an_export_carries_the_record_of_its_run_without_folders(made, tmp_path)
     assert [by["program"] for by in found.programs] == ["t2t-trainer", "t2t-exporter"]
     assert found.scores == of_run.scores and list(found.data["raw file"]) == ["source", "target"]
     assert list(found.data["dev"].values()) == list(of_run.data["dev"].values())
-    assert str(made) not in (folder / provenance.NAME).read_text()
+    assert str(made) not in (folder / provenance.PROVENANCE).read_text()
     assert [each.source for each in found.golden] == [each.source for each in of_run.golden]
     assert states(folder, upper) == ({}, 2 + COUNT)
     (folder / "variables" / "data").unlink()

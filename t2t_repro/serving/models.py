@@ -183,7 +183,7 @@ def find(given: Sequence[str]) -> list[ServedModel]:
         if record is None or record.kind == provenance.RUN:
             raise UserError(
                 "Expected --model, a folder that t2t-exporter wrote, such as RUN/export/STEP. "
-                f"Received: {folder}, which has no {provenance.NAME} of an export."
+                f"Received: {folder}, which has no {provenance.PROVENANCE} of an export."
             )
         pair = (source, target) if source else languages_of(record.problem)
         name = "-".join(pair) if pair[0] else folder.resolve().name
