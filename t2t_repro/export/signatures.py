@@ -72,7 +72,7 @@ class Served:
         self.longest = limit if self._most is None else min(limit, self._most)
         self.weights = [_stored(variable, storage) for variable in model.variables]
         self.source: Any = encoders and graph.graph_encoder(encoders["inputs"])
-        self.target = self.source
+        self.target: Any = self.source
         if encoders and encoders["targets"] is not encoders["inputs"]:
             self.target = graph.graph_encoder(encoders["targets"])
 
