@@ -51,7 +51,7 @@ def test_flags(run, tmp_path, capsys):
     readme = (path / "README.md").read_text()
     said = capsys.readouterr().out
     assert "float16" in said and re.search(r"a (drop|gain) of \d+\.\d\d on 2 sentences", said)
-    assert "kept in float16" in readme and "`serving_default` is `tf_example`" in readme
+    assert "float16" in readme and "`serving_default` is `tf_example`" in readme
 
 
 def test_what_a_quantized_model_loses_is_measured(run, tmp_path, capsys):
