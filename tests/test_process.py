@@ -94,7 +94,6 @@ def test_a_signal_that_both_get_counts_once(signum, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     pathlib.Path("saves.py").write_text(SAVES)
-    monkeypatch.setitem(process._MODULES, "t2t-saves", "saves")
 
     def stop():
         while not pathlib.Path("ready").exists():
@@ -108,7 +107,7 @@ def test_a_signal_that_both_get_counts_once(signum, tmp_path, monkeypatch):
     thread = threading.Thread(target=stop)
     thread.start()
     with pytest.raises(Interrupted), process.handle_signals():
-        process.run_program(["t2t-saves"], "it saves")
+        process.program("saves", "t2t-saves", [])
     thread.join()
     assert pathlib.Path("saved").read_text() == signum.name
 
