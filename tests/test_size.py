@@ -14,7 +14,7 @@ BUDGETS = {
     "examples": 621,
     "hparams": 642,
     "problems": 856,
-    "t2t_repro": 2657,
+    "t2t_repro": 2653,
     "t2t_repro/bin": 1609,
     "t2t_repro/callbacks": 258,
     "t2t_repro/corpora": 1878,

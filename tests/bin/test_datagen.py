@@ -21,7 +21,7 @@ def test_makes_a_problem_and_says_what_it_made(tmp_path, capsys):
     assert summary["splits"]["dev"]["examples"] == 50
     assert (tmp_path / f"{name}-train-00000-of-00001").exists()
     run(f"--problem={name}", f"--data_dir={tmp_path}")
-    assert "Keeping the 1 train files" in capsys.readouterr().err
+    assert "--overwrite" in capsys.readouterr().err
 
 
 def test_patterns_and_lists_name_several_problems(capsys):
