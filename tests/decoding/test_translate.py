@@ -1,3 +1,4 @@
+import re
 import types
 
 import numpy as np
@@ -123,7 +124,7 @@ def test_long_inputs_are_cut_with_a_warning(translator):
     lines = ["w5 w7 w9", "w5 w7 w9 w11"]
     same, other = cut.translate_lines(lines)
     assert same == other
-    assert len(warnings) == 1 and warnings[0].startswith("Line 2 has 5 tokens; 4 of them are")
+    assert len(warnings) == 1 and re.findall(r"\d+", warnings[0]) == ["2", "5", "4"]
     assert translator().longest == 1024 and translator(t2t_exact=True).longest is None
 
 
