@@ -21,6 +21,7 @@ from t2t_repro.fields import flag, flags_of, types_of
 Request = TypeVar("Request")
 # How flags end that "" leaves unsaid, as by a variable of the shell that is not set.
 _NAMED = ("_dir", "_path", "_file", "source", "target")
+_JOINED = ("hparams", "ensemble")  # how flags end that may be given again; all others once
 # Whether this is a program's own process: t2t-X, or python -m t2t_repro....
 _IS_PROGRAM = os.path.basename(" ".join(sys.orig_argv[1:2])).startswith("t2t-") or (
     sys.orig_argv[1:2] == ["-m"] and sys.orig_argv[2].startswith("t2t_repro.")
@@ -170,9 +171,20 @@ def flag_values(requests: Sequence[type]) -> flags.FlagValues:
             flags.DEFINE_bool(*start, text, **once)
         elif isinstance(default, tuple):
             flags.DEFINE_multi_string(*start, text, flag_values=args)
+        elif name.endswith(_JOINED):
+            parser: Any = flags.ArgumentParser()
+            joined = _Joined(parser, flags.ArgumentSerializer(), *start, text)
+            flags.DEFINE_flag(joined, flag_values=args)
         else:
             flags.DEFINE_string(*start, text, **once)
     return args
+
+
+class _Joined(flags.Flag):
+    """Settings or a list: what several flags of one name say is joined by commas."""
+
+    def parse(self, argument: str) -> None:
+        super().parse(f"{self.value},{argument}" if self.present else argument)
 
 
 def _help(args: flags.FlagValues) -> str:

@@ -1,7 +1,7 @@
 """Hooks around the first import of TensorFlow and of Keras.
 
-TensorFlow's libraries print while they are loaded, whatever TF_CPP_MIN_LOG_LEVEL says: stderr goes
-through a filter for that time. Keras learns this package's classes by name, so that
+TensorFlow's libraries print while they are loaded, whatever TF_CPP_MIN_LOG_LEVEL says: stderr leads
+nowhere for that time. Keras learns this package's classes by name, so that
 `keras.saving.load_model` works after `import t2t_repro`, which loads neither.
 """
 

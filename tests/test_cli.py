@@ -146,6 +146,12 @@ def test_a_flag_that_nothing_reads_is_named(capsys):
     assert "--steps" in said and "--most" not in said
 
 
+def test_settings_of_several_flags_are_joined():
+    seen = []
+    run("--hparams=a=1", "--hparams", "b=2,c=3", main=lambda args: seen.append(args.hparams))
+    assert seen == ["a=1,b=2,c=3"]
+
+
 def test_a_request_says_its_flags_once(capsys):
     seen = []
     argv = ("--source=a", "--share=1", "--way=back", "--names=b", "--names=c", "--steps=4")
