@@ -21,7 +21,7 @@ BUDGETS = {
     "t2t_repro/data": 1483,
     "t2t_repro/decoding": 2093,
     "t2t_repro/distill": 310,
-    "t2t_repro/export": 1575,
+    "t2t_repro/export": 1577,
     "t2t_repro/interop": 1290,
     "t2t_repro/layers": 1760,
     "t2t_repro/models": 1162,
@@ -34,7 +34,7 @@ BUDGETS = {
     "t2t_repro/text": 1160,
     "t2t_repro/training": 2573,
     "t2t_repro/views": 907,
-    "tests": 19755,
+    "tests": 19754,
 }
 NO_CODE = {
     *(tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE),

@@ -209,13 +209,15 @@ def _unigrams(encoder: SentencePieceEncoder) -> dict[str, Any] | None:
     reserved = [(name, 0.0) for name in RESERVED_TOKENS]
     scheme = "always" if rules.get(3, 1) else "never"  # a blank before the text
     blanks = {"type": "Metaspace", "replacement": _BLANK, "prepend_scheme": scheme, "split": True}
+    unknown = processor.unk_id()
+    written = _replace(processor.IdToPiece(unknown), trainer.get(44, " \u2047 ".encode()).decode())
     return {
         "normalizer": {"type": "Sequence", "normalizers": normalizers},
         "pre_tokenizer": blanks,
-        "decoder": blanks,
+        "decoder": {"type": "Sequence", "decoders": [written, blanks]},
         "model": {
             "type": "Unigram",
-            "unk_id": encoder.own_ids.index(processor.unk_id()) + len(reserved),
+            "unk_id": encoder.own_ids.index(unknown) + len(reserved),
             "vocab": [*reserved, *scores],
             "byte_fallback": bool(byte_fallback),
         },

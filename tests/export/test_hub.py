@@ -75,10 +75,9 @@ def test_subwords_are_described_for_tokenizers(tmp_path):
 
 def test_pieces_are_described_for_tokenizers(pieces, tmp_path, encoders):
     found, encoder = tokenizer(pieces[0], tmp_path), pieces[0]["inputs"]
-    for text in ["", "a", "cab bead", "  face   deaf ", "faced egg", "ＣＡＢ", "bag\tegg"]:
+    for text in ["", "a", "cab bead", "  face   deaf ", "faced egg", "ＣＡＢ", "bag\tegg", "a Z"]:
         assert found.encode(text).ids == [*encoder.encode(text), 1]
-        if "Ｃ" not in text:  # what is unknown
-            assert found.decode(encoder.encode(text)) == encoder.decode(encoder.encode(text))
+        assert found.decode(encoder.encode(text)).rstrip() == encoder.decode(encoder.encode(text))
     assert not (tmp_path / "target").exists()
     both = {"inputs": encoder, "targets": encoders["targets"]}
     assert hub.write_tokenizers(tmp_path, both) and (tmp_path / "target/tokenizer.json").exists()
