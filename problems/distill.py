@@ -3,7 +3,7 @@
 import os
 from typing import Any
 
-from t2t_repro.problem import Count, Problem, Track, TranslateDistillProblem, untracked
+from t2t_repro.problem import Count, Problem, TranslateDistillProblem
 from t2t_repro.registry import register_problem
 from t2t_repro.text.tokenizer import count_tokens
 
@@ -25,9 +25,7 @@ class Text2textTmpdirDistill(TranslateDistillProblem, Text2textTmpdir):
     def prepare_raw_files(self, tmp_dir: str, options: dict[str, Any]) -> None:
         Problem.prepare_raw_files(self, tmp_dir, options)
 
-    def prepare_vocabulary(
-        self, data_dir: str, tmp_dir: str, track: Track = untracked, count: Count = count_tokens
-    ) -> None:
+    def prepare_vocabulary(self, data_dir: str, tmp_dir: str, count: Count = count_tokens) -> None:
         if self._asked_files:
-            Text2textTmpdir.prepare_vocabulary(self, data_dir, tmp_dir, track, count)
-        super().prepare_vocabulary(data_dir, tmp_dir, track, count)
+            Text2textTmpdir.prepare_vocabulary(self, data_dir, tmp_dir, count)
+        super().prepare_vocabulary(data_dir, tmp_dir, count)

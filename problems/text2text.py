@@ -10,7 +10,7 @@ from t2t_repro.corpora import intake
 from t2t_repro.corpora.request import RawText
 from t2t_repro.corpora.sources import RawFile
 from t2t_repro.errors import UserError
-from t2t_repro.problem import Count, Sample, Split, Text2TextProblem, Track, VocabType, untracked
+from t2t_repro.problem import Count, Sample, Split, Text2TextProblem, VocabType
 from t2t_repro.registry import register_problem
 from t2t_repro.text import raw, vocabulary, vocabulary_size
 from t2t_repro.text.encoders import TokenTextEncoder
@@ -88,13 +88,11 @@ class Text2textTmpdir(Text2TextProblem):
         ours, theirs = (pathlib.Path(data_dir, name).read_bytes() for name in there.values())
         return ours != theirs
 
-    def prepare_vocabulary(
-        self, data_dir: str, tmp_dir: str, track: Track = untracked, count: Count = count_tokens
-    ) -> None:
+    def prepare_vocabulary(self, data_dir: str, tmp_dir: str, count: Count = count_tokens) -> None:
         if self._asked_files and self._asked_vocab_size:
             if not self.has_asked_vocabularies(data_dir):
                 texts = self.generate_text_for_vocab(data_dir, tmp_dir)
-                counts = count(track(texts, None))
+                counts = count(texts)
                 path, old = self._own_subwords(data_dir), self._asked_files["inputs"]
                 wanted = self._asked_vocab_size, counts, self.max_subtoken_length
                 vocabulary_size.extend(path, pathlib.Path(old), *wanted)
@@ -102,7 +100,7 @@ class Text2textTmpdir(Text2TextProblem):
             where = data_dir, self.name
             vocabulary.install_own(self._asked_files, self._asked_names, *where)
         elif not vocabulary.find_own(data_dir, self.name):
-            super().prepare_vocabulary(data_dir, tmp_dir, track, count)
+            super().prepare_vocabulary(data_dir, tmp_dir, count)
 
     def _own_subwords(self, data_dir: str | os.PathLike) -> pathlib.Path:
         return pathlib.Path(data_dir, *super().vocab_files(data_dir))
@@ -161,7 +159,7 @@ class Text2textTmpdirTokens(Text2textTmpdir):
 
     oov_token = "<UNK>"
 
-    def prepare_vocabulary(self, data_dir: str, tmp_dir: str, track=None, count=None) -> None:
+    def prepare_vocabulary(self, data_dir: str, tmp_dir: str, count=None) -> None:
         path = pathlib.Path(data_dir, self.vocab_filename)
         if path.exists():
             return

@@ -35,7 +35,7 @@ class TranslateEndeWmtBpe32k(Text2TextProblem):
     def num_samples(self, tmp_dir: str, dataset_split: str) -> int:
         return raw.count_parallel_lines(*self._files(tmp_dir, dataset_split))
 
-    def prepare_vocabulary(self, data_dir: str, tmp_dir: str, track=None, count=None) -> None:
+    def prepare_vocabulary(self, data_dir: str, tmp_dir: str, count=None) -> None:
         """Copies the vocabulary, with T2T's reserved tokens before it and UNK behind it."""
         path = pathlib.Path(data_dir, self.vocab_filename)
         if not path.exists():

@@ -8,11 +8,12 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
+from t2t_repro import progress
 from t2t_repro.corpora import parallel
 from t2t_repro.corpora.cleaner_en_xx import Pair
 from t2t_repro.corpora.sources import RawFile
 from t2t_repro.errors import UserError
-from t2t_repro.problem import Count, Split, Track, TranslateProblem, VocabType, untracked
+from t2t_repro.problem import Count, Split, TranslateProblem, VocabType
 from t2t_repro.registry import register_problem
 from t2t_repro.text import raw, sentence_piece
 from t2t_repro.text.tokenizer import count_tokens
@@ -96,13 +97,12 @@ class TranslateEndeWmt14Bpe37k(TranslateEndeWmt14):
     def vocab_filename(self) -> str:
         return f"vocab.{self.dataset_filename()}.{self.approx_vocab_size}.{self.vocab_type}"
 
-    def prepare_vocabulary(
-        self, data_dir: str, tmp_dir: str, track: Track = untracked, count: Count = count_tokens
-    ) -> None:
+    def prepare_vocabulary(self, data_dir: str, tmp_dir: str, count: Count = count_tokens) -> None:
         path = os.path.join(data_dir, self.vocab_filename)
         if not os.path.exists(path):
             texts = self.generate_text_for_vocab(data_dir, tmp_dir)
-            sentence_piece.learn_bpe(path, track(texts, None), self.approx_vocab_size)
+            texts = progress.track(texts, "vocabulary", unit="texts")
+            sentence_piece.learn_bpe(path, texts, self.approx_vocab_size)
 
 
 @register_problem

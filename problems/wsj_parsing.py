@@ -10,21 +10,13 @@ import pathlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from t2t_repro import progress
 from t2t_repro.corpora.sources import RawFile
 from t2t_repro.errors import UserError
 from t2t_repro.parsing import treebank
 from t2t_repro.parsing.lexicon import Lexicon, parts_of_speech
 from t2t_repro.parsing.trees import PENN, linearised, parse
-from t2t_repro.problem import (
-    Count,
-    OutputType,
-    Sample,
-    SpaceID,
-    Split,
-    Text2TextProblem,
-    Track,
-    untracked,
-)
+from t2t_repro.problem import Count, Sample, SpaceID, Split, Text2TextProblem
 from t2t_repro.registry import register_problem
 from t2t_repro.text import raw
 from t2t_repro.text.encoders import EOS_ID, TokenTextEncoder
@@ -36,7 +28,7 @@ UNKNOWN_TAG = "<UNK>"
 class _TreesProblem(Text2TextProblem):
     """A sample for each line of wsjTrain.trees, wsjEval.trees and wsjTest.trees in tmp_dir."""
 
-    output_type = OutputType.TREE
+    writes_trees = True
     MORE_TREES: tuple[str, ...] = ()  # of training, beside these
     approx_train_samples = 40_000
     decode_hparams = "beam_size=21,alpha=0.3,extra_length=300"  # the paper's section 6.3
@@ -215,10 +207,8 @@ class ParsingWsj16k(_TreesProblem):
         for sample in self.generate_samples(data_dir, tmp_dir, Split.TRAIN):
             yield sample["inputs"]
 
-    def prepare_vocabulary(
-        self, data_dir: str, tmp_dir: str, track: Track = untracked, count: Count = count_tokens
-    ) -> None:
-        super().prepare_vocabulary(data_dir, tmp_dir, track, count)
+    def prepare_vocabulary(self, data_dir: str, tmp_dir: str, count: Count = count_tokens) -> None:
+        super().prepare_vocabulary(data_dir, tmp_dir, count)
         tags_path = pathlib.Path(data_dir, self.tags_filename)
         lexicon_path = pathlib.Path(data_dir, self.lexicon_filename)
         if tags_path.exists() and lexicon_path.exists():
@@ -231,7 +221,7 @@ class ParsingWsj16k(_TreesProblem):
                 lexicon.add(sample["inputs"], sample["targets"])
                 yield sample["targets"]
 
-        for text in track(targets(), None):
+        for text in progress.track(targets(), "vocabulary", unit="texts"):
             tags.update(text.split())
         if not tags_path.exists():
             encoder = TokenTextEncoder(None, vocab_list=[UNKNOWN_TAG, *sorted(tags)])

@@ -15,7 +15,7 @@ from typing import Any, TypeVar, cast
 from absl import flags
 
 from t2t_repro import imports, process, t2t_compat
-from t2t_repro.errors import Interrupted, UserError, suggest
+from t2t_repro.errors import Interrupted, UserError
 from t2t_repro.fields import flag, flags_of, types_of
 
 Request = TypeVar("Request")
@@ -74,7 +74,6 @@ def program(
     def console(argv: list[str] | None = None) -> None:
         argv = sys.argv[1:] if argv is None else argv
         args = flag_values(requests)
-        own = set(args)
         if any(arg in ("-h", "--help", "-help", "--helpfull", "--helpshort") for arg in argv):
             print(f"{(doc or name).strip()}\n\nFlags of {name}:\n{_help(args)}", flush=True)
             sys.exit(0)
@@ -83,14 +82,14 @@ def program(
                 _parse(name, args, argv, positional)
                 imports.quiet_tensorflow()
                 process.limit_threads()
-                if "t2t_usr_dir" in own and args.t2t_usr_dir:
+                if "t2t_usr_dir" in args and args.t2t_usr_dir:
                     from t2t_repro.interop import usr_dir
 
                     usr_dir.load(args.t2t_usr_dir)
                 main(args)
                 sys.stdout.flush()
         except Exception as error:
-            if not (text := _one_line(error, own)):
+            if not (text := _one_line(error)):
                 raise
             print(f"{name}: error: {text}", file=sys.stderr)
             sys.exit(2)
@@ -213,10 +212,7 @@ def _parse(name: str, args: flags.FlagValues, argv: list[str], positional: str |
     if positional and rest and not args[positional].present:
         args[positional].parse(rest.pop(0))
     if rest:
-        raise UserError(
-            f"Expected flags only. Received: {rest[0]!r}. Write --flag=value; {name} --help lists "
-            "the flags."
-        )
+        raise UserError(f"Expected flags only, --flag=value. Received: {rest[0]!r}. See --help.")
     _check_inert([args[flag] for flag in inert if args[flag].present], name)
     for given in (args[flag] for flag in args if args[flag].present and flag not in inert):
         if given.value == "" and given.name.endswith(_NAMED) and given.name != "t2t_usr_dir":
@@ -231,22 +227,19 @@ def _check_inert(given: Iterable[Any], name: str) -> None:
     Raises:
         UserError: naming all whose values would mean more.
     """
-    kinds: dict[bool, dict[str, list[str]]] = {True: {}, False: {}}
+    refused: list[str] = []
+    idle: list[str] = []
     for each in given:
         default, reason = t2t_compat.FLAGS[each.name]
-        means_more = default is not None and str(each.value).lower() not in default.split("|")
-        kinds[means_more].setdefault(reason, []).append(f"--{each.name}={each.value}")
-    refused, idle = (
-        "; ".join(f"{', '.join(names)} ({reason})" for reason, names in kinds[kind].items())
-        for kind in (True, False)
-    )
+        holds = default is None or str(each.value).lower() in default.split("|")
+        (idle if holds else refused).append(f"--{each.name}={each.value} ({reason})")
     if refused:
-        raise UserError(f"Expected flags that mean something here. Received: {refused}.")
+        raise UserError(f"Expected flags that mean something here. Received: {', '.join(refused)}.")
     if idle:
-        print(f"{name}: warning: without effect here: {idle}.", file=sys.stderr)
+        print(f"{name}: warning: without effect here: {', '.join(idle)}.", file=sys.stderr)
 
 
-def _one_line(error: Exception, own: set[str]) -> str:
+def _one_line(error: Exception) -> str:
     """Returns the message of an error that the user can fix, else ""."""
     text = str(error)
     full = "No space left" in text or "File too large" in text  # TensorFlow's
@@ -256,9 +249,6 @@ def _one_line(error: Exception, own: set[str]) -> str:
             "only the longest sentences do not fit; t2t-trainer --find_batch_size finds a "
             "size that fits."
         )
-    elif isinstance(error, flags.UnrecognizedFlagError):
-        near = suggest(error.flagname, own)
-        text = f"Unknown flag. Received: '--{error.flagname}'.{near} --help lists the flags."
     elif isinstance(error, OSError) and error.strerror:
         text = error.strerror + (f": {error.filename!r}" if error.filename is not None else "")
     elif not full and not isinstance(error, UserError | flags.Error | OSError):

@@ -14,12 +14,12 @@ from typing import Annotated, Any, ClassVar
 
 from t2t_repro import fields, schema, t2t_compat
 from t2t_repro.errors import UserError
-from t2t_repro.fields import AppliesIf, Count, CountOrZero, NotNegative, Positive, Rate
+from t2t_repro.fields import AppliesIf, Count, CountOrZero, NotNegative, Positive, Rate, one_of
 
 FREEZABLE = ("embeddings", "encoder", "decoder")
 # The attention_score that tensor2tensor, CTranslate2 and relative attention compute.
 DOT_PRODUCTS = ("scaled_dot_product", "dot_product")
-_SCORES = (*DOT_PRODUCTS, "multiplicative", "additive")
+_SCORES = one_of(*DOT_PRODUCTS, "multiplicative", "additive")
 # The models, by T2T's names.
 TRANSFORMER = "transformer"
 ATTENTION_RNNS = ("lstm_seq2seq_attention", "lstm_seq2seq_attention_bidirectional_encoder")
@@ -32,30 +32,9 @@ OPTIMIZERS = {
     **dict.fromkeys(("adam", "true_adam", "multistep_adam", "adam_w"), "optimizer_adam_"),
     "adafactor": "optimizer_adafactor_",
 }
-# What some of the models read alone; the other hparams, all of them.
-_READ_BY = {
-    "num_heads": (TRANSFORMER, *ATTENTION_RNNS),
-    "dropout": BASELINES,
-    **dict.fromkeys(("num_block_repeat", "kernel_height"), (BYTENET,)),
-    **{name: ATTENTION_RNNS for name in ("attention_mechanism", "attention_layer_size")},
-    "output_attention": ATTENTION_RNNS,
-    **dict.fromkeys(
-        "num_encoder_layers num_decoder_layers filter_size unidirectional_encoder pos norm_type "
-        "norm_epsilon layer_preprocess_sequence layer_postprocess_sequence activation_dtype freeze "
-        "use_target_space_embedding relu_dropout relu_dropout_broadcast_dims inputs_word_dropout "
-        "target_space_id targets_word_dropout self_attention_type max_relative_position "
-        "add_relative_to_values heads_share_relative_embedding layer_prepostprocess_dropout "
-        "attention_key_channels attention_value_channels attention_score "
-        "layer_prepostprocess_dropout_broadcast_dims "
-        "attention_block_length attention_chunk_size attention_variables_3d attention_dropout "
-        "attention_dropout_broadcast_dims encoder_layerdrop decoder_layerdrop "
-        "r_drop_alpha".split(),
-        (TRANSFORMER,),
-    ),
-}
 _EXPONENTIAL_DECAY = tuple(f"learning_rate_decay_{name}" for name in ("steps", "rate", "staircase"))
 LOCAL = ("local_mask_right", "local_unmasked")  # self_attention_type that is restricted
-_SELF_ATTENTIONS = ("dot_product", "dot_product_relative", *LOCAL)
+_SELF_ATTENTIONS = one_of("dot_product", "dot_product_relative", *LOCAL)
 # The factors of learning_rate_schedule, and the settings that each reads; "legacy" reads those of
 # its scheme too.
 FACTORS: dict[str, tuple[str, ...]] = {
@@ -79,12 +58,13 @@ SCHEMES: dict[str, tuple[str, ...]] = {  # of learning_rate_decay_scheme
     "cyclelinear10x": (),
     "sqrt": (),
 }
-_OF_SCHEDULES = {*itertools.chain(*FACTORS.values(), *SCHEMES.values())} - {
-    "hidden_size",
-    "train_steps",
-}
+_OF_SCHEDULES = {*itertools.chain(*FACTORS.values(), *SCHEMES.values())}
+_OF_SCHEDULES -= {"hidden_size", "train_steps"}
 INITIALIZERS = ("uniform_unit_scaling", "normal_unit_scaling", "uniform", "orthogonal", "xavier")
-_NORMS = ("layer", "group", "batch", "noam", "l2", "none")
+_NORMS = one_of("layer", "group", "batch", "noam", "l2", "none")
+_POSITIONS = one_of("timing", "emb", "none", None)
+_SPACES = one_of(None, *range(32))
+_DTYPES = one_of("float32", "bfloat16", "float16")
 
 
 # What a resumed run may change, besides rates of learning and dropout: it determines no variable
@@ -128,6 +108,19 @@ def _only(name: str, *values: object) -> AppliesIf:
     return AppliesIf(lambda hp: getattr(hp, name) in values, f"only {name}={said} reads it.")
 
 
+def _models(*names: str) -> AppliesIf:
+    """Returns the rule that only these models read a field; of a user's own model nothing is
+    known."""
+    why = f"model={{hp.model}} does not read it, only {', '.join(names)}."
+    return AppliesIf(lambda hp: hp.model in names or hp.model not in MODELS, why)
+
+
+# Said at a field. OURS: tensor2tensor lacks it; interop/tensor2tensor.py refuses to write what of
+# them changes the numbers. COMPUTES: the same weights compute something else by it.
+OURS, COMPUTES = "ours", "computes"
+_TRANSFORMER = _models(TRANSFORMER)
+_RNNS = _models(*ATTENTION_RNNS)
+_BYTE_NET = _models(BYTENET)
 _RELATIVE = _only("self_attention_type", "dot_product_relative")
 _RELATIVE_V2 = _only("self_attention_type", "dot_product_relative_v2")  # which is not here
 _RESTRICTED = _only("self_attention_type", *LOCAL)
@@ -197,74 +190,79 @@ class HParams:
     model: str = TRANSFORMER  # its name in the registry
     hidden_size: Count = 64  # D, the width of every layer's output
     num_hidden_layers: Annotated[Count, _LAYERS] = 4  # of encoder and decoder
-    num_encoder_layers: CountOrZero = 0  # 0: num_hidden_layers
-    num_decoder_layers: CountOrZero = 0  # 0: num_hidden_layers
-    num_heads: Count = 8  # N
+    num_encoder_layers: Annotated[CountOrZero, _TRANSFORMER] = 0  # 0: num_hidden_layers
+    num_decoder_layers: Annotated[CountOrZero, _TRANSFORMER] = 0  # 0: num_hidden_layers
+    num_heads: Annotated[Count, _models(TRANSFORMER, *ATTENTION_RNNS), COMPUTES] = 8  # N
     # total width of queries and keys; 0: hidden_size
-    attention_key_channels: CountOrZero = 0
+    attention_key_channels: Annotated[CountOrZero, _TRANSFORMER] = 0
     # total width of values; 0: hidden_size
-    attention_value_channels: CountOrZero = 0
+    attention_value_channels: Annotated[CountOrZero, _TRANSFORMER] = 0
     # F, the inner width of the feed-forward sublayer
-    filter_size: Count = 2048
+    filter_size: Annotated[Count, _TRANSFORMER] = 2048
     # before each sublayer: letters of "dn", or "none"
-    layer_preprocess_sequence: Annotated[str, _sequence("dn")] = "none"
+    layer_preprocess_sequence: Annotated[str, _sequence("dn"), _TRANSFORMER, COMPUTES] = "none"
     # after it: a add residual, d dropout, n normalize, z add by a gate that begins as zero
-    layer_postprocess_sequence: Annotated[str, _sequence("adnz")] = "dan"
+    layer_postprocess_sequence: Annotated[str, _sequence("adnz"), _TRANSFORMER, COMPUTES] = "dan"
     # what "n" does; only layers of one's own have groups
-    norm_type: Annotated[str, fields.one_of(*_NORMS)] = "layer"
-    norm_epsilon: Positive = 1e-6
+    norm_type: Annotated[str, _NORMS, _TRANSFORMER, COMPUTES] = "layer"
+    norm_epsilon: Annotated[Positive, _TRANSFORMER, COMPUTES] = 1e-6
     # positions: sinusoids, learned or none
-    pos: Annotated[str | None, fields.one_of("timing", "emb", "none", None)] = "timing"
-    self_attention_type: Annotated[str, fields.one_of(*_SELF_ATTENTIONS)] = "dot_product"
-    attention_block_length: Annotated[Count, _RESTRICTED] = 128
+    pos: Annotated[str | None, _POSITIONS, _TRANSFORMER, COMPUTES] = "timing"
+    self_attention_type: Annotated[str, _SELF_ATTENTIONS, _TRANSFORMER, COMPUTES] = "dot_product"
+    attention_block_length: Annotated[Count, _RESTRICTED, _TRANSFORMER, OURS, COMPUTES] = 128
     # keys gone through at a time, to save memory; 0: all at once
-    attention_chunk_size: CountOrZero = 0
-    attention_score: Annotated[str, fields.one_of(*_SCORES)] = "scaled_dot_product"
+    attention_chunk_size: Annotated[CountOrZero, _TRANSFORMER, OURS] = 0
+    attention_score: Annotated[str, _SCORES, _TRANSFORMER, OURS, COMPUTES] = "scaled_dot_product"
     # the farthest distance told apart by relative attention
-    max_relative_position: Annotated[CountOrZero, _RELATIVE] = 0
-    heads_share_relative_embedding: Annotated[bool, _RELATIVE_V2] = False
-    add_relative_to_values: Annotated[bool, _RELATIVE_V2] = False
-    unidirectional_encoder: bool = False  # the encoder too looks only back
-    use_target_space_embedding: bool = True  # add an embedding of the target's kind to the inputs
+    max_relative_position: Annotated[CountOrZero, _RELATIVE, _TRANSFORMER] = 0
+    heads_share_relative_embedding: Annotated[bool, _RELATIVE_V2, _TRANSFORMER] = False
+    add_relative_to_values: Annotated[bool, _RELATIVE_V2, _TRANSFORMER] = False
+    # the encoder too looks only back
+    unidirectional_encoder: Annotated[bool, _TRANSFORMER, COMPUTES] = False
+    # add an embedding of the target's kind to the inputs
+    use_target_space_embedding: Annotated[bool, _TRANSFORMER, COMPUTES] = True
     # that kind, a row of T2T's table; None: the problem's
-    target_space_id: Annotated[int | None, fields.one_of(None, *range(32)), _SPACE] = None
+    target_space_id: Annotated[int | None, _SPACES, _SPACE, _TRANSFORMER, OURS, COMPUTES] = None
     shared_embedding: Annotated[bool, _SEPARATE] = False  # one table for inputs and targets
     shared_embedding_and_softmax_weights: bool = False  # one table for them and the softmax
     # into how many variables T2T's files split a table
     symbol_modality_num_shards: Count = 1
     # scale embeddings by sqrt(D), or not
-    multiply_embedding_mode: Annotated[str, fields.one_of("sqrt_depth", "none")] = "sqrt_depth"
-    attention_variables_3d: bool = False  # T2T's files keep attention kernels as (D, N, H)
+    multiply_embedding_mode: Annotated[str, one_of("sqrt_depth", "none"), COMPUTES] = "sqrt_depth"
+    # T2T's files keep attention kernels as (D, N, H)
+    attention_variables_3d: Annotated[bool, _TRANSFORMER, COMPUTES] = False
     # pad the vocabulary to a multiple of this
     vocab_divisor: Count = 1
-    initializer: Annotated[str, fields.one_of(*INITIALIZERS)] = "orthogonal"
+    initializer: Annotated[str, one_of(*INITIALIZERS)] = "orthogonal"
     initializer_gain: Positive = 1.5
     # the last two: Keras's mixed precision
-    activation_dtype: Annotated[str, fields.one_of("float32", "bfloat16", "float16")] = "float32"
+    activation_dtype: Annotated[str, _DTYPES, _TRANSFORMER] = "float32"
     # of recurrent models: how a score is made, and the width of each head's attention (0:
     # hidden_size), which is what the decoder says, or else its LSTM's output
-    attention_mechanism: Annotated[str, fields.one_of("bahdanau", "luong")] = "bahdanau"
-    attention_layer_size: CountOrZero = 0
-    output_attention: bool = True
+    attention_mechanism: Annotated[str, one_of("bahdanau", "luong"), _RNNS, COMPUTES] = "bahdanau"
+    attention_layer_size: Annotated[CountOrZero, _RNNS] = 0
+    output_attention: Annotated[bool, _RNNS, COMPUTES] = True
     # of ByteNet: how often all dilations are gone through, and how many positions are seen at once
-    num_block_repeat: Count = 4
-    kernel_height: Annotated[Count, _odd] = 3
+    num_block_repeat: Annotated[Count, _BYTE_NET] = 4
+    kernel_height: Annotated[Count, _odd, _BYTE_NET] = 3
     # --- dropout: rates; broadcast dims share one draw along these axes ----------------------
-    layer_prepostprocess_dropout: Rate = 0.1
-    layer_prepostprocess_dropout_broadcast_dims: str = ""
-    attention_dropout: Rate = 0.0
-    attention_dropout_broadcast_dims: str = ""
-    relu_dropout: Rate = 0.0
-    relu_dropout_broadcast_dims: str = ""
-    dropout: Rate = 0.2  # of models other than the Transformer
+    layer_prepostprocess_dropout: Annotated[Rate, _TRANSFORMER] = 0.1
+    layer_prepostprocess_dropout_broadcast_dims: Annotated[str, _TRANSFORMER] = ""
+    attention_dropout: Annotated[Rate, _TRANSFORMER] = 0.0
+    attention_dropout_broadcast_dims: Annotated[str, _TRANSFORMER] = ""
+    relu_dropout: Annotated[Rate, _TRANSFORMER] = 0.0
+    relu_dropout_broadcast_dims: Annotated[str, _TRANSFORMER] = ""
+    dropout: Annotated[Rate, _models(*BASELINES)] = 0.2  # of models other than the Transformer
     symbol_dropout: Rate = 0.0  # replaces whole tokens by padding
-    inputs_word_dropout: Rate = 0.0  # whole embeddings of source tokens become zero
-    targets_word_dropout: Rate = 0.0  # those of what the decoder has seen so far
-    encoder_layerdrop: Rate = 0.0  # whole layers are left out
-    decoder_layerdrop: Rate = 0.0
+    # whole embeddings of source tokens become zero; those of what the decoder has seen so far
+    inputs_word_dropout: Annotated[Rate, _TRANSFORMER, OURS] = 0.0
+    targets_word_dropout: Annotated[Rate, _TRANSFORMER, OURS] = 0.0
+    encoder_layerdrop: Annotated[Rate, _TRANSFORMER, OURS] = 0.0  # whole layers are left out
+    decoder_layerdrop: Annotated[Rate, _TRANSFORMER, OURS] = 0.0
     # --- the loss and the optimizer ----------------------------------------------------------
     label_smoothing: Rate = 0.1
-    r_drop_alpha: NotNegative = 0.0  # weight of the divergence of two passes; 0: one pass
+    # weight of the divergence of two passes; 0: one pass
+    r_drop_alpha: Annotated[NotNegative, _TRANSFORMER, OURS] = 0.0
     optimizer: str = "adam"
     optimizer_adam_beta1: Rate = 0.85
     optimizer_adam_beta2: Rate = 0.997
@@ -272,7 +270,7 @@ class HParams:
     optimizer_adafactor_beta1: Rate = 0.0
     optimizer_adafactor_beta2: Rate = 0.999
     optimizer_adafactor_clipping_threshold: float = 1.0
-    optimizer_adafactor_decay_type: Annotated[str, fields.one_of("pow", "adam")] = "pow"
+    optimizer_adafactor_decay_type: Annotated[str, one_of("pow", "adam")] = "pow"
     optimizer_adafactor_factored: bool = True
     optimizer_adafactor_memory_exponent: float = 0.8
     optimizer_adafactor_multiply_by_parameter_scale: bool = True
@@ -282,9 +280,9 @@ class HParams:
     # L2 of all but biases, in the gradient; adam_w, as T2T's, has it in the update of all besides
     weight_decay: NotNegative = 1e-6
     # of the moving average of the weights, by which is evaluated and decoded; 0: the weights
-    ema_decay: Rate = 0.0
+    ema_decay: Annotated[Rate, OURS] = 0.0
     # what training leaves as it is: embeddings (of positions too), encoder, decoder
-    freeze: Annotated[str, _parts] = ""
+    freeze: Annotated[str, _parts, _TRANSFORMER, OURS] = ""
     # --- the learning rate -------------------------------------------------------------------
     learning_rate_schedule: str = "legacy"  # or a product: "constant*linear_warmup*rsqrt_decay"
     learning_rate_constant: NotNegative = 1.0  # the factor "constant"
@@ -301,7 +299,7 @@ class HParams:
     # --- the data ----------------------------------------------------------------------------
     batch_size: Count = 4096  # tokens a replica, padding included
     # tokens a side of an update, without padding, on any devices; train_steps counts these; 0: off
-    effective_batch_size: Annotated[CountOrZero, _BUCKETS] = 0
+    effective_batch_size: Annotated[CountOrZero, _BUCKETS, OURS] = 0
     # longer examples are left out of training; 0: batch_size
     max_length: CountOrZero = 0
     min_length: CountOrZero = 0
@@ -314,12 +312,12 @@ class HParams:
     max_input_seq_length: CountOrZero = 0  # truncate inputs to this; 0: do not
     max_target_seq_length: CountOrZero = 0
     # in this many first steps half of the pairs are swapped, the target as the source
-    bidirectional_steps: CountOrZero = 0
+    bidirectional_steps: Annotated[CountOrZero, OURS] = 0
     # training segments words differently each time: a subword that fits is skipped with this
     # probability; batches then have more tokens than batch_size
-    subword_dropout: Rate = 0.0
+    subword_dropout: Annotated[Rate, OURS] = 0.0
     # in this many last steps words are segmented as in decoding
-    subword_dropout_final_steps: CountOrZero = 0
+    subword_dropout_final_steps: Annotated[CountOrZero, OURS] = 0
 
     def __post_init__(self):
         fields.check_rules(self)
@@ -380,17 +378,13 @@ class HParams:
 
     def unread(self, names: Iterable[str]) -> dict[str, str]:
         """Returns {name: why} for those of `names` that nothing reads in this configuration."""
-        names, by_schedule = list(names), self.read_by_schedule
+        names, read, found = list(names), self.read_by_schedule, {}
         # An optimizer that is unknown is refused elsewhere.
         prefix = OPTIMIZERS.get(snake_case(self.optimizer), "")
-        found = {}
         for name in names:
-            readers = _READ_BY.get(name, MODELS)
-            if self.model in MODELS and self.model not in readers:  # of others nothing is known
-                found[name] = f"model={self.model} does not read it, only {', '.join(readers)}."
-            elif name in _OF_SCHEDULES - by_schedule:
+            if name in _OF_SCHEDULES - read:
                 of = f"learning_rate_schedule={self.learning_rate_schedule}"
-                found[name] = f"{of} reads {', '.join(sorted(by_schedule))}."
+                found[name] = f"{of} reads {', '.join(sorted(read))}."
             elif name.startswith(tuple(OPTIMIZERS.values())) and not name.startswith(prefix):
                 found[name] = f"optimizer={self.optimizer} does not read it."
         return found | fields.unread(self, names)

@@ -4,7 +4,8 @@
     learning_rate: Annotated[float, least(0), AppliesIf(is_legacy, "legacy schedules do.")]
     n: int = flag(8, "How many checkpoints to average.", least=1)
 
-A rule is a function of a field's name and value that raises a UserError, or a AppliesIf.
+A rule is a function of a field's name and value that raises a UserError, or an AppliesIf. A text
+beside them is a tag, which `tagged` finds.
 """
 
 import dataclasses
@@ -62,7 +63,7 @@ def check_rules(config: Any) -> None:
     """Checks every field of a dataclass by its rules; the first that is broken raises."""
     for field in dataclasses.fields(config):
         for rule in _rules(field):
-            if not isinstance(rule, AppliesIf):
+            if callable(rule):
                 rule(field.name, getattr(config, field.name))
 
 
@@ -75,6 +76,11 @@ def unread(config: Any, names: Iterable[str]) -> dict[str, str]:
         for rule in _rules(fields[name])
         if isinstance(rule, AppliesIf) and not rule.condition(config)
     }
+
+
+def tagged(config: type, tag: str) -> list[str]:
+    """Returns the names of the fields with a tag."""
+    return [field.name for field in dataclasses.fields(config) if tag in _rules(field)]
 
 
 def parse_overrides(text: str) -> dict[str, str]:

@@ -100,8 +100,7 @@ def check_new_folder(path: pathlib.Path) -> None:
     """
     if path.exists() and not (path.is_dir() and not any(path.iterdir())):
         raise UserError(
-            f"Expected a new or empty folder. Received: {path}, which is there. Remove it, or name "
-            "another."
+            f"Expected a new or empty folder. Received: {path}. Remove it, or name another."
         )
 
 
@@ -109,18 +108,6 @@ def write_text_atomic(path: str | os.PathLike, text: str) -> None:
     """Writes `text` so that a kill leaves the old file or the new one, never half of it."""
     with writing(path) as file:
         file.write(text)
-
-
-def append_line(path: str | os.PathLike, line: str) -> None:
-    """Appends a line to UTF-8 text; after a truncated line it begins a new one.
-
-    Args:
-        path: a file of lines.
-        line: the line, without its end.
-    """
-    with open(path, "a+b") as file:
-        file.seek(max(0, file.tell() - 1))
-        file.write(b"\n" * (file.read() not in (b"", b"\n")) + line.encode() + b"\n")
 
 
 def sha256(path: str | os.PathLike) -> str:
@@ -185,10 +172,7 @@ def check_outputs(outputs: _Paths, inputs: _Paths) -> None:
             continue
         other = taken.setdefault(os.path.realpath(path), name)
         if other != name:
-            raise UserError(
-                f"Expected {name} to be another file than {other}. Received: {path} twice. Name "
-                "another."
-            )
+            raise UserError(f"Expected {name} and {other} to differ. Received: {path} twice.")
 
 
 def appearing(

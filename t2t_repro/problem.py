@@ -24,13 +24,7 @@ from t2t_repro.text.vocabulary import VocabType as VocabType
 from t2t_repro.text.vocabulary_size import T2T_SIZE
 
 Sample = dict[str, Any]
-Track = Callable[[Iterable[str], int | None], Iterable[str]]
 Count = Callable[[Iterable[str]], dict[str, int]]
-
-
-def untracked(texts: Iterable[str], total: int | None) -> Iterable[str]:
-    """Returns the texts, and shows no progress: a Track."""
-    return texts
 
 
 # What kind of text a side is, for the target-space embedding: T2T's numbers.
@@ -50,14 +44,6 @@ class Split:
     EVAL = "dev"
     TEST = "test"
     ALL = (TRAIN, EVAL, TEST)
-
-
-class OutputType:
-    """The kind of the targets, which t2t-decoder writes."""
-
-    TEXT = "text"
-    # Linearised tags (parsing/trees.py); trees over the words of the source are written.
-    TREE = "tree"
 
 
 class Problem:
@@ -94,8 +80,8 @@ class Problem:
     packed_spacing: int = 0  # how many zeros go between the sentences of a packed example
     input_space_id: int = SpaceID.GENERIC
     target_space_id: int = SpaceID.GENERIC
-    batch_size_multiplier = 1  # T2T's: scales the length buckets
-    output_type = OutputType.TEXT
+    # Whether the targets are linearised tags (parsing/trees.py), of which t2t-decoder makes trees.
+    writes_trees = False
     decode_hparams = ""  # what t2t-decoder starts from, such as "beam_size=8"; T2T's are the rest
 
     @property
@@ -132,15 +118,12 @@ class Problem:
         if options:
             raise self._unread(*options)
 
-    def prepare_vocabulary(
-        self, data_dir: str, tmp_dir: str, track: Track = untracked, count: Count = count_tokens
-    ) -> None:
+    def prepare_vocabulary(self, data_dir: str, tmp_dir: str, count: Count = count_tokens) -> None:
         """Makes the missing vocabulary files in `data_dir`, as T2T does.
 
         Args:
             data_dir: the folder of the files.
             tmp_dir: the folder of raw files.
-            track: called with the texts and their number (or None), returns them: shows progress.
             count: counts the tokens of texts, as `tokenizer.count_tokens` does.
         """
 
@@ -269,7 +252,7 @@ def _reversed_class(cls: type[Problem]) -> type[Problem]:
         "forward_class": cls,
         "input_space_id": cls.target_space_id,
         "target_space_id": cls.input_space_id,
-        "output_type": OutputType.TEXT,
+        "writes_trees": False,
         "decode_hparams": "",
     }
     return type(f"{cls.__name__}Rev", (_Reversed, cls), body)
@@ -362,15 +345,13 @@ class Text2TextProblem(Problem):
             yield sample["inputs"]
             yield sample["targets"]
 
-    def prepare_vocabulary(
-        self, data_dir: str, tmp_dir: str, track: Track = untracked, count: Count = count_tokens
-    ) -> None:
+    def prepare_vocabulary(self, data_dir: str, tmp_dir: str, count: Count = count_tokens) -> None:
         """Builds the subwords, unless their file is in `data_dir` already, as T2T does."""
         other = self.use_vocab_from_other_problem
         if other:
             other = copy.copy(other)
             other._asked_vocab_size = self._asked_vocab_size
-            other.prepare_vocabulary(data_dir, tmp_dir, track, count)
+            other.prepare_vocabulary(data_dir, tmp_dir, count)
             return
         if self.vocab_type != VocabType.SUBWORD:
             return
@@ -382,7 +363,7 @@ class Text2TextProblem(Problem):
         vocabulary_size.build(
             path,
             self._asked_vocab_size or own,
-            count(track(texts, None)),
+            count(texts),
             repeated=raw_record.repeated(self.raw_text_files(tmp_dir, Split.TRAIN)),
             is_t2t=self._asked_vocab_size in (0, self.approx_vocab_size),
             named=not self._is_named_by_size or self._asked_vocab_size == self.approx_vocab_size,
@@ -453,11 +434,8 @@ def check_text(problem: Problem, what: str) -> None:
     Raises:
         UserError: naming both.
     """
-    if not isinstance(problem, Text2TextProblem) or problem.output_type != OutputType.TEXT:
-        raise UserError(
-            f"{what} scores text, which {problem.name} does not have. Received: {problem.name}. "
-            "Leave it out, or take a problem of text."
-        )
+    if not isinstance(problem, Text2TextProblem) or problem.writes_trees:
+        raise UserError(f"Expected a problem of text for {what}. Received: {problem.name}.")
 
 
 class TranslateProblem(Text2TextProblem):
@@ -556,9 +534,7 @@ class TranslateDistillProblem(TranslateProblem):
     def ask_vocab_size(self, size: int) -> None:
         Problem.ask_vocab_size(self, size)
 
-    def prepare_vocabulary(
-        self, data_dir: str, tmp_dir: str, track: Track = untracked, count: Count = count_tokens
-    ) -> None:
+    def prepare_vocabulary(self, data_dir: str, tmp_dir: str, count: Count = count_tokens) -> None:
         """Makes none: it is the teacher's, and must exist."""
 
     def sample_encoder(self, data_dir: str) -> Callable[[Sample], Sample]:

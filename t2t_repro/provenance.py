@@ -196,8 +196,6 @@ def verify(folder: pathlib.Path, translate: Translate | None = None) -> Iterator
         OSError: if there is none.
     """
     found = schema.read(folder / PROVENANCE, Provenance)
-    for made in found.programs:
-        yield NOTE, f"made by: {', '.join(f'{name} {value}' for name, value in made.items())}"
     parts = {found.kind: found.files} | (found.data if found.kind == RUN else {})
     another = False
     for part, files in parts.items():
@@ -205,8 +203,6 @@ def verify(folder: pathlib.Path, translate: Translate | None = None) -> Iterator
             result = _state(folder / name, digest)
             another |= result in (CHANGED, MISSING) and part in (found.kind, "vocabulary")
             yield result, f"{part}: {name}"
-    for score in found.scores:
-        yield NOTE, f"score: {score.name} {score.value:.4f} of {score.of}; {score.signature}"
     if another:
         yield NOTE, "the translations were not repeated: the model differs"
         return

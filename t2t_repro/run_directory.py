@@ -9,6 +9,7 @@ data_dir, command lines, SHA-256 of the vocabularies), the vocabularies that the
 import contextlib
 import dataclasses
 import fcntl
+import functools
 import json
 import os
 import pathlib
@@ -21,7 +22,7 @@ from typing import Any
 from t2t_repro import registry, schema
 from t2t_repro.config import HParams, may_change
 from t2t_repro.errors import UserError, changes
-from t2t_repro.files import append_line, sha256, write_text_atomic, writing
+from t2t_repro.files import sha256, write_text_atomic, writing
 
 TUNED = "decoding.json"  # in a run that t2t-avg-all --tune has made: how to decode with it
 PROVENANCE = "provenance.json"  # what it was made of, and how it translates
@@ -81,9 +82,9 @@ class RunDirectory:
         """Whether there is a run here."""
         return (self.path / "run.json").is_file()
 
-    @property
+    @functools.cached_property
     def config(self) -> RunConfig:
-        """What the run is.
+        """What the run is; it is read once.
 
         Raises:
             UserError: if `path` is no run directory, or its files are not readable.
@@ -151,6 +152,7 @@ class RunDirectory:
         self.path.mkdir(parents=True, exist_ok=True)
         write_text_atomic(self.path / "hparams.json", hparams.to_json())
         write_text_atomic(self.path / "run.json", json.dumps(run, indent=1) + "\n")
+        vars(self).pop("config", None)  # what was read is old
         return news
 
     def parent(self) -> pathlib.Path | None:
@@ -220,8 +222,7 @@ class RunDirectory:
             except BlockingIOError as error:
                 raise UserError(
                     f"Expected no other program at work in {self.path}. Received: "
-                    f"{self.lock_holder()} is. Wait for it or stop it, or give another "
-                    "--output_dir."
+                    f"{self.lock_holder()}. Wait for it, or give another --output_dir."
                 ) from error
             stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
             file.truncate(0)
@@ -261,14 +262,16 @@ class RunDirectory:
             # One that t2t-checkpoint has carried over may have tensor2tensor's name for its size.
             if known and not (known.get(file.name, digest) == digest in known.values()):
                 raise UserError(
-                    f"Expected {file} to be the vocabulary of the run {self.path}. Received: "
-                    "another one. Give the --data_dir of this run, or another --output_dir for a "
-                    "new run."
+                    f"Expected {file} to be the vocabulary of {self.path}. Received: another. "
+                    "Give the --data_dir of this run, or another --output_dir for a new run."
                 )
 
     def append_metrics(self, values: dict[str, Any]) -> None:
-        """Appends one line to metrics.jsonl."""
-        append_line(self.metrics_path, json.dumps(values))
+        """Appends one line to metrics.jsonl; after a truncated one it begins a new line."""
+        with open(self.metrics_path, "a+b") as file:
+            file.seek(max(0, file.tell() - 1))
+            file.write(b"\n" * (file.read() not in (b"", b"\n")))
+            file.write(json.dumps(values).encode() + b"\n")
 
     def read_metrics(self) -> list[dict[str, Any]]:
         """Returns the rows of metrics.jsonl, without a truncated one."""

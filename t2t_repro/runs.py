@@ -20,8 +20,8 @@ from t2t_repro.config import BASELINES, TRANSFORMER
 from t2t_repro.decoding import tune
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
-from t2t_repro.problem import OutputType, Problem
-from t2t_repro.run_directory import TUNED, RunConfig, RunDirectory, problem_of
+from t2t_repro.problem import Problem
+from t2t_repro.run_directory import TUNED, RunDirectory, problem_of
 from t2t_repro.training import state
 
 Say = Callable[[str], None]
@@ -88,11 +88,6 @@ class TrainedRun(RunDirectory):
     def __init__(self, path: str | os.PathLike, data_dir: str | None = None, devices: Any = None):
         super().__init__(path)
         self.asked_data_dir, self.devices = data_dir, devices
-
-    @functools.cached_property
-    def config(self) -> RunConfig:
-        """The configuration."""
-        return super().config
 
     @functools.cached_property
     def problem(self) -> Problem:
@@ -175,7 +170,6 @@ class TrainedRun(RunDirectory):
         Raises:
             UserError: if there is none.
         """
-        self.check_checkpoint(path)
         from t2t_repro.training import checkpoints
 
         return checkpoints.find(path or self.path)
@@ -282,7 +276,7 @@ class TrainedRun(RunDirectory):
         from t2t_repro.parsing.reader import TreeReader, phrase_labels
 
         as_written = settings.raw_output or settings.identity_output
-        trees = self.problem.output_type == OutputType.TREE
+        trees = self.problem.writes_trees
         if trees and not as_written:
             how["reader"] = TreeReader(phrase_labels(self.encoders["targets"]))
         if trees and settings.well_formed:

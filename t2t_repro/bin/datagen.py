@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from absl import flags
 
-from t2t_repro import cli, progress, registry
+from t2t_repro import cli, registry
 from t2t_repro.corpora.request import RawText
 from t2t_repro.errors import UserError
 from t2t_repro.fields import flag, flags_of
@@ -146,7 +146,7 @@ def main(args: flags.FlagValues) -> None:
         for problem in problems
     ]
     if args.check_only:
-        reports = [check_only(job, progress.track, print) for job in jobs]
+        reports = [check_only(job, print) for job in jobs]
         sys.exit(any(report.errors for report in reports))
     for job in jobs:
         print_proposal(job, make_data(job, machine, args.vocab_from), args.vocab_from)
@@ -228,7 +228,7 @@ def make_data(job: "Job", machine: Any, parent: str | None) -> dict:
     from t2t_repro.data.generate import generate_data
 
     say = functools.partial(print, file=sys.stderr)
-    summary = generate_data(job, machine, track=progress.track, report=say)
+    summary = generate_data(job, machine, report=say)
     print_summary(summary)
     if parent:
         from t2t_repro.data.pipeline import overlap  # which loads TensorFlow

@@ -14,7 +14,7 @@ from typing import Any
 
 from t2t_repro import process, registry
 from t2t_repro.data import generate
-from t2t_repro.data.job import Files, Job, Track
+from t2t_repro.data.job import Files, Job
 from t2t_repro.files import INCOMPLETE, writing
 from t2t_repro.problem import Problem, Sample
 
@@ -37,12 +37,11 @@ class Beam(generate.Local):
         super().__init__(process.available_cores(), load)
         self._runner, self._options = runner, options
 
-    def make(self, job: Job, files: Files, track: Track) -> dict[str, Any]:
+    def make(self, job: Job, files: Files) -> dict[str, Any]:
         """As `Local`'s."""
         import apache_beam as beam
         from apache_beam.options.pipeline_options import PipelineOptions
 
-        del track
         paths, load = files.paths, functools.partial(self._load, job.problem.name)
         where = job.data_dir, job.tmp_dir, files.source, job.max_cases
         read = functools.partial(_samples, load, job.seed, where)

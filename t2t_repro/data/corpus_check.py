@@ -13,17 +13,16 @@ from t2t_repro.corpora import bad_pairs, raw_record
 from t2t_repro.corpora.checks.block import Pair
 from t2t_repro.corpora.checks.examine import Corpus, Report, examine, path_of
 from t2t_repro.corpora.request import RawText
-from t2t_repro.data.job import DROP, STOP, Job, Track, is_encoded_by_sample
+from t2t_repro.data.job import DROP, STOP, Job, is_encoded_by_sample
 from t2t_repro.errors import UserError
 from t2t_repro.problem import Problem, Split, Text2TextProblem
 
 
-def check_corpus(job: Job, track: Track, report: Callable[[str], None]) -> None:
+def check_corpus(job: Job, report: Callable[[str], None]) -> None:
     """Checks the raw text of a job, as `job.check` says, and writes the report.
 
     Args:
         job: what to make.
-        track: as `generate_data` takes it.
         report: receives a line for each finding.
 
     Raises:
@@ -33,7 +32,7 @@ def check_corpus(job: Job, track: Track, report: Callable[[str], None]) -> None:
     name = job.problem.dataset_filename()
     left_out = bad_pairs.path_of(job.data_dir, name)
     if job.check:
-        made, corpus = _examine(job, track, report)
+        made, corpus = _examine(job, report)
         if job.check == STOP and made.errors:
             errors = "; ".join(
                 f"{each.count:,} ({each.check.text}), the first {first.split} line {first.line}"
@@ -53,7 +52,7 @@ def check_corpus(job: Job, track: Track, report: Callable[[str], None]) -> None:
     left_out.unlink(missing_ok=True)
 
 
-def check_only(job: Job, track: Track, report: Callable[[str], None]) -> Report:
+def check_only(job: Job, report: Callable[[str], None]) -> Report:
     """Checks the files that the job's options name, else the problem's own, and writes the report.
 
     Raises:
@@ -62,13 +61,13 @@ def check_only(job: Job, track: Track, report: Callable[[str], None]) -> Report:
     given, _ = RawText.of(job.options)
     if not given:
         job.problem.prepare_raw_files(job.tmp_dir, dict(job.options))
-        return _examine(job, track, report)[0]
+        return _examine(job, report)[0]
     splits = dict.fromkeys(corpus.split for corpus in given.corpora())
     corpus = {split: functools.partial(given.pairs, split) for split in splits}
-    return _written(job, examine(corpus, track, alone=[Split.TEST]), report)
+    return _written(job, examine(corpus, alone=[Split.TEST]), report)
 
 
-def _examine(job: Job, track: Track, report: Callable[[str], None]) -> tuple[Report, Corpus]:
+def _examine(job: Job, report: Callable[[str], None]) -> tuple[Report, Corpus]:
     """Checks the text of a problem, also splits of text alone; reports and writes the findings."""
     problem = job.problem
     if not is_encoded_by_sample(problem):
@@ -83,7 +82,7 @@ def _examine(job: Job, track: Track, report: Callable[[str], None]) -> tuple[Rep
     # Pairs repeated by --train_weights are no fault.
     record = raw_record.read(pathlib.Path(job.tmp_dir))
     repeats = record and any(share.written > share.pairs for share in record.shares)
-    found = examine(corpus, track, keep=["duplicate"] if repeats else [], alone=alone)
+    found = examine(corpus, keep=["duplicate"] if repeats else [], alone=alone)
     return _written(job, found, report), corpus
 
 

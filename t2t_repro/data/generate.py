@@ -21,10 +21,10 @@ import signal
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from t2t_repro import imports, process, registry, schema
+from t2t_repro import imports, process, progress, registry, schema
 from t2t_repro.corpora import raw_record
 from t2t_repro.data import corpus_check, packing, tfrecord
-from t2t_repro.data.job import Files, Job, Track, is_encoded_by_sample, summary_path
+from t2t_repro.data.job import Files, Job, is_encoded_by_sample, summary_path
 from t2t_repro.data.packing import SIDES
 from t2t_repro.errors import UserError
 from t2t_repro.files import INCOMPLETE, write_text_atomic, writing
@@ -40,13 +40,7 @@ LoadProblem = Callable[[], Problem]
 Report = Callable[[str], None]
 
 
-def generate_data(
-    job: Job,
-    machine: Any = None,
-    *,
-    track: Track = lambda items, doing, total, unit: items,
-    report: Report = lambda line: None,
-) -> dict:
+def generate_data(job: Job, machine: Any = None, *, report: Report = lambda line: None) -> dict:
     """Writes the files of every missing split, and returns the summary of all.
 
     An existing vocabulary file is used unchanged: models depend on it. `overwrite` makes it again
@@ -56,7 +50,6 @@ def generate_data(
     Args:
         job: what to make.
         machine: `Local` or `beam.Beam`; None: this process.
-        track: such as `progress.track`: passes the samples of each stage on, and shows progress.
         report: receives a line for each decision.
 
     Raises:
@@ -79,7 +72,7 @@ def generate_data(
         # Counting finds a broken text in seconds, before any file is touched.
         (kept if keep else todo).append(files if keep else _counted(job, files))
     if todo:
-        corpus_check.check_corpus(job, track, report)
+        corpus_check.check_corpus(job, report)
     for files in kept:
         _check_same(job, files, summary)
     anew = _check_vocabulary(job, bool(kept), report)
@@ -95,7 +88,7 @@ def generate_data(
             summary["splits"].pop(name, None)
         _write_summary(job, summary)
         try:
-            _make(job, todo, summary, machine, track)
+            _make(job, todo, summary, machine)
         finally:
             machine.close()
             name = f"{job.problem.dataset_filename()}-*{INCOMPLETE}"
@@ -114,18 +107,17 @@ def generate_data(
     return summary
 
 
-def _make(job: Job, todo: Iterable[Files], summary: dict, machine: Any, track: Track) -> None:
+def _make(job: Job, todo: Iterable[Files], summary: dict, machine: Any) -> None:
     """Makes the vocabulary if there is none, and the files; records each whole split in the
     summary."""
-    job.problem.prepare_vocabulary(
-        job.data_dir,
-        job.tmp_dir,
-        lambda texts, total: track(texts, "vocabulary", total, "texts"),
-        machine.count_tokens,
-    )
+
+    def count(texts: Iterable[str]) -> dict[str, int]:
+        return machine.count_tokens(progress.track(texts, "vocabulary", unit="texts"))
+
+    job.problem.prepare_vocabulary(job.data_dir, job.tmp_dir, count)
     for files in todo:
         made_of = _made_of(job, files)
-        statistics = machine.make(job, files, track)
+        statistics = machine.make(job, files)
         if not statistics["examples"]:
             for path in files.paths:
                 pathlib.Path(path).unlink(missing_ok=True)
@@ -165,14 +157,14 @@ class Local:
             counts.update(part)
         return counts
 
-    def make(self, job: Job, files: Files, track: Track) -> dict[str, Any]:
+    def make(self, job: Job, files: Files) -> dict[str, Any]:
         """Makes files, unless there is no sample; returns `statistics_of` them."""
         problem: Problem = job.problem
         apart = self._processes > 1
         load = functools.partial(self._load, problem.name) if apart else lambda: problem
         frames = MakeFrames(len(files.paths), job.data_dir, load)
         samples = samples_of(problem, job.data_dir, job.tmp_dir, files.source, job.max_cases)
-        samples = track(samples, files.name, files.total, "samples")
+        samples = progress.track(samples, files.name, files.total)
         parts = []
         with contextlib.ExitStack() as stack:
             dealt = [stack.enter_context(open(path + UNSHUFFLED, "wb")) for path in files.paths]
@@ -184,7 +176,7 @@ class Local:
         if statistics["examples"]:
             done = self.map(functools.partial(finish_file, files), files.paths)
             if files.seed is not None:
-                done = iter(track(done, f"{files.name} files", len(files.paths), "files"))
+                done = iter(progress.track(done, f"{files.name} files", len(files.paths), "files"))
             collections.deque(done, maxlen=0)
         return statistics
 

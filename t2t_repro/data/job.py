@@ -4,12 +4,11 @@ import copy
 import dataclasses
 import os
 import pathlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, TypeGuard
 
 from t2t_repro.problem import Problem, Split, Text2TextProblem
 
-Track = Callable[[Iterable, str, int | None, str], Iterable]  # as `progress.track`
 # What to do with bad pairs of a corpus: stop at errors, drop them, keep all.
 STOP, DROP, KEEP = "stop", "drop", "keep"
 

@@ -23,7 +23,7 @@ from t2t_repro.decoding.settings import FILLER, DecodeHParams
 from t2t_repro.errors import UserError
 from t2t_repro.fields import flag
 from t2t_repro.files import INCOMPLETE, check_outputs, is_stream, write_text_atomic, writing
-from t2t_repro.problem import OutputType, Split
+from t2t_repro.problem import Split
 from t2t_repro.run_directory import RunConfig
 from t2t_repro.text import raw
 from t2t_repro.text.encoders import EOS_ID
@@ -275,7 +275,7 @@ class DecodeJob:
         if not request.decode_from_file:
             found |= {f"the file of the {name}": path for name, path in sides(self.target).items()}
         as_written = settings.raw_output or settings.identity_output
-        if self.run.problem.output_type == OutputType.TREE and not as_written:
+        if self.run.problem.writes_trees and not as_written:
             found["the numbers of repairs"] = f"{self.target}.repairs.json"
         return found
 

@@ -6,22 +6,13 @@ import pathlib
 from collections.abc import Collection
 from typing import Any
 
-from t2t_repro import schema, t2t_compat
-from t2t_repro.config import FIELDS, RECURRENT, HParams, snake_case
+from t2t_repro import fields, schema, t2t_compat
+from t2t_repro.config import FIELDS, OURS, RECURRENT, HParams, snake_case
 from t2t_repro.errors import UserError
 
 _OF_LSTMS: dict[str, Any] = {"daisy_chain_variables": False}  # where variables lie, nothing else
 _ONLY_MULTIPROBLEMS = "multiproblem_"  # read by runs of several problems, which no Transformer is
 
-# Ours alone; what of them changes the numbers, tensor2tensor.py refuses to write.
-_NOT_IN_T2T = frozenset(
-    {
-        *("attention_score", "attention_block_length", "attention_chunk_size", "freeze"),
-        *("inputs_word_dropout", "targets_word_dropout", "r_drop_alpha", "effective_batch_size"),
-        *("encoder_layerdrop", "decoder_layerdrop", "ema_decay", "target_space_id"),
-        *("subword_dropout", "subword_dropout_final_steps", "bidirectional_steps"),
-    }
-)
 _UP_TO_1_12 = "symbol_modality_skip_top"  # an hparam that no later version has
 _FIRST_SCHEDULES = ("linear_warmup_rsqrt_decay", "warmup_and_decay")  # of 1.4.4 to 1.5.2
 _BLOCK_LENGTH = 128  # of T2T's Transformer, which has no hparam for it
@@ -125,8 +116,9 @@ def write_hparams(hparams: HParams) -> str:
         for name, (accepted, _) in t2t_compat.T2T_ONLY.items()
         if accepted and name not in t2t_compat.BEFORE_1_15
     }
-    ours = {k: v for k, v in dataclasses.asdict(hparams).items() if k not in _NOT_IN_T2T}
-    values |= ours | {"warm_start_from_second": ""}
+    ours = fields.tagged(HParams, OURS)
+    values |= {k: v for k, v in dataclasses.asdict(hparams).items() if k not in ours}
+    values["warm_start_from_second"] = ""
     # As its LSTMs' sets have it: they run in loops, through which no variable is handed on.
     values["daisy_chain_variables"] = hparams.model not in RECURRENT
     return json.dumps(values, indent=0, sort_keys=True)

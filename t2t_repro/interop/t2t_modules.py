@@ -59,11 +59,7 @@ class Text2TextProblem(problem.Text2TextProblem):
         return super()._read_vocabulary(data_dir)
 
     def prepare_vocabulary(
-        self,
-        data_dir: str,
-        tmp_dir: str,
-        track: problem.Track = lambda texts, total: texts,
-        count: problem.Count = count_tokens,
+        self, data_dir: str, tmp_dir: str, count: problem.Count = count_tokens
     ) -> None:
         """As in T2T, encoding samples or getting the vocabulary also makes it."""
         if _defined_by_user(type(self), "generate_encoded_samples"):
@@ -71,7 +67,7 @@ class Text2TextProblem(problem.Text2TextProblem):
         if _defined_by_user(type(self), "get_or_create_vocab"):
             self.get_or_create_vocab(data_dir, tmp_dir)
         else:
-            super().prepare_vocabulary(data_dir, tmp_dir, track, count)
+            super().prepare_vocabulary(data_dir, tmp_dir, count)
 
     @property
     def vocab_filenames(self) -> list[str]:

@@ -14,8 +14,8 @@ from collections.abc import Iterable, Sequence
 import keras
 import numpy as np
 
-from t2t_repro import registry
-from t2t_repro.config import HParams
+from t2t_repro import fields, registry
+from t2t_repro.config import COMPUTES, HParams
 from t2t_repro.errors import UserError, changes
 from t2t_repro.files import write_text_atomic
 from t2t_repro.problem import Problem
@@ -27,14 +27,6 @@ from t2t_repro.training.state import WEIGHTS
 TAKEN, RESIZED, NEW, LEFT_OUT = "taken", "resized", "new", "left out"
 _SIDES = {"input_emb": "inputs"}  # of the tables; the others: targets
 _TABLES = ("shared", "input_emb", "target_emb", "softmax")
-# Hparams that change what a model computes with variables of the same names and shapes.
-_COMPUTES = (
-    *("num_heads", "layer_preprocess_sequence", "layer_postprocess_sequence", "norm_type"),
-    *("norm_epsilon", "pos", "self_attention_type", "attention_block_length", "attention_score"),
-    *("unidirectional_encoder", "use_target_space_embedding", "target_space_id"),
-    *("multiply_embedding_mode", "attention_mechanism", "output_attention"),
-    "attention_variables_3d",
-)
 _PARTIAL = "--warm_start_partial takes what fits"
 
 
@@ -140,8 +132,8 @@ def _check_computes(run: RunDirectory, hparams: HParams) -> None:
     """Refuses a model that would compute something else with a run's weights."""
     if not run.exists():
         return
-    theirs = run.config.hparams
-    differs = changes(*({n: getattr(each, n) for n in _COMPUTES} for each in (theirs, hparams)))
+    names, both = fields.tagged(HParams, COMPUTES), (run.config.hparams, hparams)
+    differs = changes(*({name: getattr(each, name) for name in names} for each in both))
     if differs:
         raise UserError(
             f"Expected the model of {run.path}, for which its weights were trained. Received: "

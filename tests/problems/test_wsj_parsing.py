@@ -9,7 +9,7 @@ from t2t_repro import registry
 from t2t_repro.bin import datagen
 from t2t_repro.errors import UserError
 from t2t_repro.parsing.trees import words_and_tags_from_wsj_tree
-from t2t_repro.problem import OutputType, Split
+from t2t_repro.problem import Split
 
 NOUNS, VERBS = "dog cat man bird fish tree".split(), "sees likes eats hears".split()
 
@@ -128,10 +128,10 @@ def test_the_papers_problems(name, size, shards):
     splits = [(entry["split"], entry["shards"]) for entry in problem.dataset_splits]
     assert splits == [("train", shards), ("dev", 1), ("test", 1)]
     assert problem.decode_hparams == "beam_size=21,alpha=0.3,extra_length=300"
-    assert problem.output_type == OutputType.TREE
+    assert problem.writes_trees
     assert (problem.input_space_id, problem.target_space_id) == (3, 15)
     back = registry.get_problem(f"{name}_rev")
-    assert (back.output_type, back.decode_hparams) == (OutputType.TEXT, "")
+    assert (back.writes_trees, back.decode_hparams) == (False, "")
 
 
 def test_the_semi_supervised_problem_adds_the_trees_of_parsers(raw_dir):

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from t2t_repro import progress
 from t2t_repro.corpora.bad_pairs import BadPair
 from t2t_repro.corpora.checks import characters, languages, lexical, models
 from t2t_repro.corpora.checks.block import Block, Pair, blocks
@@ -23,7 +24,6 @@ from t2t_repro.corpora.checks.models import TRAIN, Models
 from t2t_repro.files import write_text_atomic
 
 Corpus = Mapping[str, Callable[[], Iterable[Pair]]]
-Track = Callable[[Iterable, str, int | None, str], Iterable]
 ERROR, WARNING = "error", "warning"
 FIRST = 10  # pairs shown of each check
 _LONGEST = 200  # characters shown of a line
@@ -191,7 +191,6 @@ class Report:
 
 def examine(
     corpus: Corpus,
-    track: Track = lambda items, doing, total, unit: items,
     *,
     keep: Collection[str] = (),
     alone: Collection[str] = (),
@@ -201,15 +200,14 @@ def examine(
     Args:
         corpus: {split: a function that returns all its pairs, the same whenever it is called};
             "train" first.
-        track: as `progress.track`.
         keep: the names of checks for which no pair is dropped.
         alone: the splits that stay text, of which no pair is dropped.
     """
-    known = models.fit(_blocks(corpus, track, "reading the corpus", None))
+    known = models.fit(_blocks(corpus, "reading the corpus", None))
     total = sum(len(each.pair) for each in known.repeated.values())
     parts = {split: [np.zeros(0, np.uint32)] for split in corpus}
     first: list[list[Example]] = [[] for _ in CHECKS]
-    for block in _blocks(corpus, track, "checking the corpus", total):
+    for block in _blocks(corpus, "checking the corpus", total):
         parts[block.split].append(_marks(block, known, first))
     marks = {split: np.concatenate(of) for split, of in parts.items()}
     if known.language.same:
@@ -246,9 +244,9 @@ def examine(
     return Report(sizes, known.language.names, findings, notes, marks, alone)
 
 
-def _blocks(corpus: Corpus, track: Track, doing: str, total: int | None) -> Iterator[Block]:
+def _blocks(corpus: Corpus, doing: str, total: int | None) -> Iterator[Block]:
     tagged = ((split, pair) for split, read in corpus.items() for pair in read())
-    tracked = track(tagged, doing, total, "pairs")
+    tracked = progress.track(tagged, doing, total, "pairs")
     for split, group in itertools.groupby(tracked, operator.itemgetter(0)):
         yield from blocks(split, map(operator.itemgetter(1), group))
 
