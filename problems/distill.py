@@ -16,7 +16,7 @@ class Text2textTmpdirDistill(TranslateDistillProblem, Text2textTmpdir):
     same in dev. What is learned is the prediction; the vocabulary is the teacher's (--vocab_from).
     """
 
-    def source_data_files(self, dataset_split: str) -> str:  # type: ignore[override]
+    def source_data_files(self, dataset_split: str) -> str:
         return os.path.join(dataset_split, "")
 
     def distilled_path(self, tmp_dir: str, dataset_split: str) -> str:

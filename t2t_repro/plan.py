@@ -27,10 +27,7 @@ from t2t_repro.training.request import TrainRequest
 
 _PAPERS_TOKENS = 25_000  # of each side of a batch, about (section 5.1)
 MOST_HOURS = 14 * 24  # of what is begun without --yes
-_INSTEAD = (
-    "For 29,000 captions, English to German: t2t-trainer --hparams_set=transformer_multi30k "
-    "--train_steps=10000"
-)
+_INSTEAD = "Smaller: t2t-trainer --hparams_set=transformer_multi30k --train_steps=10000"
 _PROCESS = 800 << 20  # bytes of TensorFlow itself
 # The share of a CPU's products that a step reaches, by width: benchmarks/RESULTS.md.
 _SHARES = {64: 0.25, 128: 0.40, 256: 0.60, 512: 0.72, 1024: 0.80}
@@ -147,9 +144,7 @@ def look_ahead(request: TrainRequest, where: Devices) -> TrainingPlan | None:
     if wishes.plan or wishes.yes or where.cluster.size > 1:
         print(f"This machine cannot do it: {why}", flush=True)
         return plan
-    raise UserError(
-        f"Expected a machine that can do this, or --yes to begin anyway. Received: {why}"
-    )
+    raise UserError(f"Expected a machine that can do this, or --yes. Received: {why}")
 
 
 def examine(where: Devices, dtype: str) -> Machine:

@@ -450,7 +450,7 @@ class TranslateProblem(Text2TextProblem):
         """The kinds of training files to clean; see `parallel.compile_data`."""
         return None
 
-    def source_data_files(self, dataset_split: str) -> list[Any]:
+    def source_data_files(self, dataset_split: str) -> Any:
         """Returns [[URL or archive, (source file, target file)], ...].
 
         `parallel.compile_data` describes the other forms.
@@ -511,9 +511,6 @@ class TranslateDistillProblem(TranslateProblem):
     """
 
     FILES = ("inputs", "gold", "prediction")
-
-    def source_data_files(self, dataset_split: str) -> str:  # type: ignore[override]
-        raise NotImplementedError
 
     def generate_samples(  # type: ignore[override]
         self, data_dir: str, tmp_dir: str, dataset_split: str

@@ -208,8 +208,7 @@ def _register(table: collections.ChainMap, kind: str, name: str, value: Any) -> 
     where, other = (f"{each.__module__}.{each.__qualname__}" for each in (value, there))
     if where != other:
         raise UserError(
-            f"Expected a new name for this {kind}. Received: {name!r}, which {other} registers "
-            "too. Rename one of them."
+            f"Expected a new name for this {kind}. Received: {name!r}, which {other} has too."
         )
     # Once: those whom a program starts load the package again.
     if name in ours and name not in users and not multiprocessing.parent_process():

@@ -99,9 +99,7 @@ class RunDirectory:
             received = of_tensor2tensor(self.path) or (
                 f"{self.path} without {missing}. Give a t2t-trainer's --output_dir."
             )
-            raise UserError(
-                f"Expected a run directory with run.json and hparams.json. Received: {received}"
-            ) from error
+            raise UserError(f"Expected a run directory. Received: {received}") from error
 
     def begin(
         self,

@@ -187,8 +187,7 @@ class TrainedRun(RunDirectory):
         model = self.config.hparams.model
         if not is_transformer(model):
             raise UserError(
-                f"Expected a Transformer for {for_what}. Received: {self.path}, of model={model}. "
-                "t2t-decoder and t2t-eval take it."
+                f"Expected a Transformer for {for_what}. Received: {self.path}, of model={model}."
             )
 
     def new_model(self, *, with_weights: bool = False) -> Any:

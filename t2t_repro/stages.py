@@ -161,8 +161,7 @@ def begin(
             before = schema.read(path, Record, "Give another --output_dir, or delete the file.")
         elif any(each.name != f"{path.name}{files.INCOMPLETE}" for each in folder.iterdir()):
             raise UserError(
-                f"Expected --output_dir to be a new or empty folder, or one with {path.name}. "
-                f"Received: {folder}, which holds files. Name another."
+                f"Expected a new --output_dir, or one with {path.name}. Received: {folder}."
             )
         digests = {os.path.abspath(each): files.sha256(each) for each in inputs}
         given = (f"--{name}={value}" for name, value in flags.items())

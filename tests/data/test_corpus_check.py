@@ -164,7 +164,7 @@ def test_files_are_checked_alone(tmp_path):
         given = ",".join(f"{tmp_path}/{name}.tsv" for name in files.split())
         options = {"train_source": given, "source_language": "en", "target_language": "de"}
         job = Job(problem, str(out), str(raw), options=options)
-        report = corpus_check.check_only(job, lambda items, *_: items, str)
+        report = corpus_check.check_only(job, str)
         assert [line for line, _ in report.bad_pairs("train")] == lines and report.errors
     assert [path.name for path in out.iterdir()] == ["datagen.text2text_tmpdir.report.json"]
     assert not raw.exists()
