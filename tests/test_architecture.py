@@ -43,7 +43,7 @@ SIDEWAYS = {("training", "scoring")}
 CATALOGUES = {
     "hparams": {"config", "registry"},
     "problems": {
-        *("problem", "registry", "errors"),
+        *("problem", "registry", "errors", "progress"),
         *("text", "corpora", "parsing", "scoring"),
     },
 }

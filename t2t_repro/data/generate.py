@@ -125,8 +125,8 @@ def _make(job: Job, todo: Iterable[Files], summary: dict, machine: Any) -> None:
                 f"Expected samples for the {' and '.join(files.splits)} split of "
                 f"{job.problem.name}. Received: none from {job.tmp_dir!r}."
             )
-        count = {"files": len(files.paths)}
-        summary["splits"][files.name] = statistics | count | made_of
+        of_files = {"files": len(files.paths)}
+        summary["splits"][files.name] = statistics | of_files | made_of
         summary["unfinished"].remove(files.name)
         _write_summary(job, summary)
 
