@@ -55,7 +55,7 @@ class AlgorithmicProblem(Problem):
 
         Args:
             rng: a numpy RandomState.
-            nbr_symbols: symbols are below this, but for the separator of the arithmetic problems.
+            nbr_symbols: symbols are below this, except the separator of the arithmetic problems.
             max_length: of the inputs, about.
             nbr_cases: how many to yield.
         """

@@ -41,7 +41,7 @@ class Text2textTmpdir(Text2TextProblem):
         return [RawFile(name) for name in names if raw.find(tmp_dir, name) is None]
 
     def prepare_raw_files(self, tmp_dir: str, options: dict[str, Any]) -> None:
-        request, rest = RawText.of(options)
+        request, rest = RawText.from_flags(options)
         super().prepare_raw_files(tmp_dir, rest)
         if request:
             files = {split: self._names(split) for split in Split.ALL}

@@ -106,7 +106,7 @@ def program(
     return console
 
 
-def warn_unread(args: flags.FlagValues, names: Iterable[str]) -> None:
+def warn_unused(args: flags.FlagValues, names: Iterable[str]) -> None:
     """Warns of those of these flags that were given and have no effect."""
     given = [f"--{name}" for name in names if args[name].present]
     if given:

@@ -371,12 +371,12 @@ class HParams:
         """
         values = parse_overrides(changes) | parse_overrides(settings)
         result = dataclasses.replace(self, **values)
-        for name, reason in result.unread(values).items():
+        for name, reason in result.unused(values).items():
             received = f"{values[name]}.{t2t_compat.meant(name)}"
             raise UserError(f"hparam {name} has no effect: {reason} Received: {received}")
         return result
 
-    def unread(self, names: Iterable[str]) -> dict[str, str]:
+    def unused(self, names: Iterable[str]) -> dict[str, str]:
         """Returns {name: why} for those of `names` that nothing reads in this configuration."""
         names, read, found = list(names), self.read_by_schedule, {}
         # An optimizer that is unknown is refused elsewhere.
@@ -387,7 +387,7 @@ class HParams:
                 found[name] = f"{of} reads {', '.join(sorted(read))}."
             elif name.startswith(tuple(OPTIMIZERS.values())) and not name.startswith(prefix):
                 found[name] = f"optimizer={self.optimizer} does not read it."
-        return found | fields.unread(self, names)
+        return found | fields.unused(self, names)
 
     def to_json(self) -> str:
         """Returns every value as JSON, sorted by name, as T2T's hparams.json."""

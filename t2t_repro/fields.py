@@ -25,7 +25,7 @@ class AppliesIf(NamedTuple):
 
     Attributes:
         condition: a function of the whole configuration.
-        otherwise: the error if it is set and unread; {hp.NAME} is another field's value.
+        otherwise: the error if it is set and unused; {hp.NAME} is another field's value.
     """
 
     condition: Callable[[Any], bool]
@@ -67,7 +67,7 @@ def check_rules(config: Any) -> None:
                 rule(field.name, getattr(config, field.name))
 
 
-def unread(config: Any, names: Iterable[str]) -> dict[str, str]:
+def unused(config: Any, names: Iterable[str]) -> dict[str, str]:
     """Returns {name: why} for those of `names` that nothing reads in this configuration."""
     fields = {field.name: field for field in dataclasses.fields(config)}
     return {

@@ -116,7 +116,7 @@ class Problem:
             UserError: on a flag that is not for this problem.
         """
         if options:
-            raise self._unread(*options)
+            raise self._unused(*options)
 
     def prepare_vocabulary(self, data_dir: str, tmp_dir: str, count: Count = count_tokens) -> None:
         """Makes the missing vocabulary files in `data_dir`, as T2T does.
@@ -133,7 +133,7 @@ class Problem:
         Raises:
             UserError: if it builds none.
         """
-        raise self._unread("vocab_size")
+        raise self._unused("vocab_size")
 
     def ask_vocabularies(self, files: Mapping[str, str]) -> None:
         """Sets the user's files for `prepare_vocabulary`.
@@ -144,9 +144,9 @@ class Problem:
         Raises:
             UserError: if it takes none, or they are no vocabularies.
         """
-        raise self._unread("vocab")
+        raise self._unused("vocab")
 
-    def _unread(self, *flags: str) -> UserError:
+    def _unused(self, *flags: str) -> UserError:
         return UserError(
             f"Expected flags that the problem {self.name} reads. Received: --{', --'.join(flags)}. "
             "Leave it out, or take a problem that reads it."

@@ -36,7 +36,7 @@ _FIX = "Fix the file, or begin a new run in another --output_dir."
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _RunFile:
-    """run.json: a `RunConfig` but for the hparams, which have a file of their own, as T2T's.
+    """run.json: a `RunConfig` except the hparams, which have a file of their own, as T2T's.
 
     Fields of other versions are ignored.
     """
@@ -329,7 +329,7 @@ def of_tensor2tensor(path: pathlib.Path) -> str:
 def _differences(before: RunConfig, now: RunConfig, but: Iterable[str] = ()) -> list[str]:
     names = dataclasses.asdict(now.hparams)
     # Such as the steps of a decay that neither schedule has.
-    left_out = before.hparams.unread(names).keys() & now.hparams.unread(names).keys()
+    left_out = before.hparams.unused(names).keys() & now.hparams.unused(names).keys()
     # A longer run continues a shorter one, unless its steps depend on where it ends.
     left_out |= {"train_steps"} if not now.hparams.reads_train_steps else set()
     left_out |= set(but)

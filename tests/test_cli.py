@@ -141,7 +141,7 @@ def test_what_may_stand_alone_may_stand_anywhere(argv, capsys):
 
 
 def test_a_flag_that_nothing_reads_is_named(capsys):
-    assert run("--steps=3", main=lambda args: cli.warn_unread(args, ["steps", "most"])) == 0
+    assert run("--steps=3", main=lambda args: cli.warn_unused(args, ["steps", "most"])) == 0
     said = capsys.readouterr().err
     assert "--steps" in said and "--most" not in said
 

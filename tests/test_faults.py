@@ -42,9 +42,9 @@ class Job:
     """A program and its flags.
 
     Attributes:
-        flags: {of} is the folder that the fixtures fill, {to} the one to be filled.
+        flags: {given} is the folder that the fixtures fill, {to} the one to be filled.
         most: how many operations fail, spread over all.
-        older: the folder in {of} of what lies under {to} before; "": nothing.
+        older: the folder in {given} of what lies under {to} before; "": nothing.
         first: one more flag where an operation fails; if it fails early, all stays as it was.
         once: a refusal by exit code 2 is right where all is made.
         light: works without TensorFlow, so that its test is quick.
@@ -59,20 +59,20 @@ class Job:
 
 
 JOBS = {
-    "avg_all": Job("--model_dir={of}/plain --output_dir={to}/average --n=2", 6, light=True),
+    "avg_all": Job("--model_dir={given}/plain --output_dir={to}/average --n=2", 6, light=True),
     "datagen": Job(
-        f"--problem={TEXT} --data_dir={{to}}/data --tmp_dir={{of}}/raw --num_shards=5 "
+        f"--problem={TEXT} --data_dir={{to}}/data --tmp_dir={{given}}/raw --num_shards=5 "
         "--num_concurrent_processes=1 --nocheck_data",
         6,
         light=True,
     ),
     "bleu": Job(
-        "--translation={of}/short --reference={of}/short --json_file={to}/bleu.json",
+        "--translation={given}/short --reference={given}/short --json_file={to}/bleu.json",
         9,
         older="files",
     ),
     "datagen again": Job(
-        f"--problem={TEXT} --data_dir={{to}} --tmp_dir={{of}}/raw --num_shards=5 "
+        f"--problem={TEXT} --data_dir={{to}} --tmp_dir={{given}}/raw --num_shards=5 "
         "--num_concurrent_processes=1 --nocheck_data",
         6,
         older="data",
@@ -80,35 +80,35 @@ JOBS = {
         light=True,
     ),
     "growing": Job("{to}", 24, light=True),
-    "stages": Job("{of} {to}", 16, light=True),
+    "stages": Job("{given} {to}", 16, light=True),
     "trainer": Job(
-        f"--problem={PROBLEM} --hparams_set=transformer_test {SMALL} --data_dir={{of}}/data "
+        f"--problem={PROBLEM} --hparams_set=transformer_test {SMALL} --data_dir={{given}}/data "
         "--output_dir={to}/run --train_steps=4 --local_eval_frequency=2 --eval_steps=1 "
         "--log_step_count_steps=1 --keep_checkpoint_max=1 --keep_best=1",
         4,
     ),
     "decoder": Job(
-        "--output_dir={of}/run --decode_from_file={of}/source --decode_to_file={to}/out "
+        "--output_dir={given}/run --decode_from_file={given}/source --decode_to_file={to}/out "
         "--decode_json_file={to}/out.jsonl --decode_hparams=beam_size=2,extra_length=2",
         4,
         older="files",
     ),
     "checkpoint import": Job(
-        "--checkpoint={of}/t2t --data_dir={of}/data --output_dir={to}/run", 7, once=True
+        "--checkpoint={given}/t2t --data_dir={given}/data --output_dir={to}/run", 7, once=True
     ),
-    "checkpoint export": Job("--output_dir={of}/run --t2t_dir={to}/t2t", 5, once=True),
-    "exporter": Job("--output_dir={of}/text --export_dir={to}/export", 2, once=True),
+    "checkpoint export": Job("--output_dir={given}/run --t2t_dir={to}/t2t", 5, once=True),
+    "exporter": Job("--output_dir={given}/text --export_dir={to}/export", 2, once=True),
     "exporter --format=ctranslate2": Job(
-        "--output_dir={of}/text --export_dir={to}/export", 3, once=True
+        "--output_dir={given}/text --export_dir={to}/export", 3, once=True
     ),
     "translate_all": Job(
-        "--model_dir={of}/run --source={of}/short --reference={of}/short "
+        "--model_dir={given}/run --source={given}/short --reference={given}/short "
         f"--translations_dir={{to}}/translations {SHORT}",
         5,
         older="files",
     ),
     "visualize": Job(
-        "--output_dir={of}/run --source=0 --target=1 --visualization_dir={to}/pictures", 3
+        "--output_dir={given}/run --source=0 --target=1 --visualization_dir={to}/pictures", 3
     ),
 }
 # What differs from one time to the next: files, and fields of JSON.
@@ -166,7 +166,7 @@ def grow(to):
             append([f"{piece}\u00fc\n" * 3, f"b{piece}\n" * 3])
 
 
-def stage(of, to):
+def stage(given, to):
     """Does two stages, of two files and of one."""
     from t2t_repro import files, stages
 
@@ -176,7 +176,7 @@ def stage(of, to):
             files.write_text_atomic(path, text + path.name)
         return len(text)
 
-    before = [of / "short"]
+    before = [given / "short"]
     with stages.begin(to / "record.json", {"input": before[0]}, before, print) as doing:
         for name, parts in {"one": "ab", "two": "c"}.items():
             made = [to / f"{name}.{part}" for part in parts]
@@ -188,15 +188,15 @@ def stage(of, to):
 OWN = {"growing": grow, "stages": stage}
 
 
-def call(warm, program, of, to, more="", **faults):
+def call(warm, program, given, to, more="", **faults):
     """Runs one of `JOBS`, with its faults under `to`."""
     to.mkdir(parents=True, exist_ok=True)
-    flags = [flag.format(of=of, to=to) for flag in f"{JOBS[program].flags} {more}".split()]
+    flags = [flag.format(given=given, to=to) for flag in f"{JOBS[program].flags} {more}".split()]
     return warm.run("tests.test_faults:work", [program, flags], Faults(folder=str(to), **faults))
 
 
 @pytest.fixture(scope="module")
-def of(tmp_path_factory, warm):
+def given(tmp_path_factory, warm):
     """What the programs read that needs no TensorFlow: texts, and a run of three checkpoints."""
     from t2t_repro.training import checkpoints
 
@@ -232,21 +232,21 @@ def warm():
 
 
 @pytest.fixture(scope="module")
-def trained(of, warm_tensorflow):
+def trained(given, warm_tensorflow):
     """A run, one of text, and one of tensor2tensor's."""
     common = f"--hparams_set=transformer_test {SMALL} --generate_data --eval_steps=1".split()
-    common += [f"--data_dir={of / 'data'}", f"--tmp_dir={of / 'raw'}", "--local_eval_frequency=1"]
-    run = [f"--problem={PROBLEM}", f"--output_dir={of / 'run'}", "--train_steps=2"]
-    text = [f"--problem={TEXT}", f"--output_dir={of / 'text'}", "--train_steps=1"]
+    common += f"--data_dir={given}/data --tmp_dir={given}/raw --local_eval_frequency=1".split()
+    run = [f"--problem={PROBLEM}", f"--output_dir={given / 'run'}", "--train_steps=2"]
+    text = [f"--problem={TEXT}", f"--output_dir={given / 'text'}", "--train_steps=1"]
     text += ["--schedule=train"]
     for program, flags in (
         ("trainer", run + common),
         ("trainer", text + common),
-        ("checkpoint export", [f"--output_dir={of / 'run'}", f"--t2t_dir={of / 't2t'}"]),
+        ("checkpoint export", [f"--output_dir={given / 'run'}", f"--t2t_dir={given / 't2t'}"]),
     ):
         ended = warm_tensorflow.run("tests.test_faults:begin", [program, flags], Faults("/nowhere"))
         assert ended.code == 0, ended.said
-    return of
+    return given
 
 
 @pytest.fixture(scope="module")
@@ -318,10 +318,10 @@ def timeless(value):
 class Trial:
     """A program's end without faults, and what faults did to it instead."""
 
-    def __init__(self, warm, program, of, folder):
-        self._warm, self._program, self._of, self._to = warm, program, of, folder / "to"
+    def __init__(self, warm, program, given, folder):
+        self._warm, self._program, self._given, self._to = warm, program, given, folder / "to"
         self._job = JOBS[program]
-        ended = call(warm, program, of, folder / "straight")
+        ended = call(warm, program, given, folder / "straight")
         assert ended.code == 0, ended.said
         self.operations, self.straight = ended.operations, contents(folder / "straight")
         files = (path for path in (folder / "straight").rglob("*") if path.is_file())
@@ -338,7 +338,7 @@ class Trial:
         """Lets operations fail; then gives the same command again."""
         shutil.rmtree(self._to, ignore_errors=True)
         if self._job.older:
-            shutil.copytree(self._of / "older" / self._job.older, self._to)
+            shutil.copytree(self._given / "older" / self._job.older, self._to)
         before = contents(self._to) if self._to.exists() else {}
         ended = self._run(self._job.first, **faults)
         left = contents(self._to)  # no file is half
@@ -360,7 +360,7 @@ class Trial:
         assert not [path for path in self._to.rglob("*") if "incomplete" in path.name], faults
 
     def _run(self, more="", **faults):
-        return call(self._warm, self._program, self._of, self._to, more, **faults)
+        return call(self._warm, self._program, self._given, self._to, more, **faults)
 
 
 def some(operations, most):
@@ -379,7 +379,7 @@ def some(operations, most):
     ],
 )
 def test_an_operation_fails(request, tmp_path, program):
-    names = ("warm", "of") if JOBS[program].light else ("warm_tensorflow", "trained")
-    warm, of = map(request.getfixturevalue, names)
-    trial = Trial(warm, program, of, tmp_path)
+    names = ("warm", "given") if JOBS[program].light else ("warm_tensorflow", "trained")
+    warm, given = map(request.getfixturevalue, names)
+    trial = Trial(warm, program, given, tmp_path)
     trial.fail_at(some(trial.operations, JOBS[program].most))

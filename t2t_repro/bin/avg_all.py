@@ -63,7 +63,7 @@ def main(args: flags.FlagValues) -> None:
     if args.tune:
         tune_run(args)
         return
-    cli.warn_unread(args, {"data_dir", *flags_of(tune.TuneRequest)} - {"n"})
+    cli.warn_unused(args, {"data_dir", *flags_of(tune.TuneRequest)} - {"n"})
     average_all(cli.request(args, AverageRequest))
 
 

@@ -46,7 +46,7 @@ def main(args: flags.FlagValues) -> None:
         )
     if args.reference is None:
         raise UserError("Expected --reference=FILE, the reference translation. Received: none.")
-    cli.warn_unread(args, ["baseline"] if args.translation is None else ["event_dir"])
+    cli.warn_unused(args, ["baseline"] if args.translation is None else ["event_dir"])
     files = ("translation", "reference", "baseline")
     check_outputs(
         {"--json_file": args.json_file}, {f"--{name}": args[name].value for name in files}

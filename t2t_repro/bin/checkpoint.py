@@ -63,7 +63,7 @@ def main(args: flags.FlagValues) -> None:
     """Imports or exports what the flags name."""
     if not args.action:
         raise UserError("Expected t2t-checkpoint import or t2t-checkpoint export. Received: none.")
-    cli.warn_unread(args, ["t2t_dir"] if args.action == "import" else _OF_IMPORT)
+    cli.warn_unused(args, ["t2t_dir"] if args.action == "import" else _OF_IMPORT)
     hints = dict.fromkeys(_NEEDED[args.action], "t2t-checkpoint --help has an example.")
     cli.check_given(args.flag_values_dict(), hints)
     if args.action == "import":

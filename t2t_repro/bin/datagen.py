@@ -125,7 +125,7 @@ def main(args: flags.FlagValues) -> None:
         raise UserError("Expected --t2t_exact or a vocabulary of another size. Received: both.")
     raw = [name for each in (Treebank, RawText) for name in flags_of(each) if args[name].present]
     options = {name: args[name].value for name in raw}
-    RawText.of(options)  # which contradict each other, perhaps
+    RawText.from_flags(options)  # which contradict each other, perhaps
     from t2t_repro.data.corpus_check import check_only
     from t2t_repro.data.job import Job, summary_path
 
@@ -202,7 +202,7 @@ def t2t_vocab_size(problem: Problem) -> int:
 
 def machine_of(args: flags.FlagValues) -> Any:
     """Returns the machine that the flags describe."""
-    cli.warn_unread(args, ["num_concurrent_processes" if args.runner else "pipeline_options"])
+    cli.warn_unused(args, ["num_concurrent_processes" if args.runner else "pipeline_options"])
     if not args.runner:
         return this_machine(args.t2t_usr_dir, args.num_concurrent_processes)
     options = shlex.split(args.pipeline_options)
@@ -253,7 +253,7 @@ def print_proposal(job: "Job", summary: dict, parent: str | None) -> None:
         warm_start = shlex.quote(f"--warm_start_from={parent}")
         print(f"  proposed: {warm_start} (its weights belong to this vocabulary)")
     elif preset.is_for(job.problem) and Split.TRAIN in summary["splits"]:
-        proposed = preset.proposed(job.problem, job.data_dir, preset.TextSize.of(summary))
+        proposed = preset.proposed(job.problem, job.data_dir, preset.TextSize.from_summary(summary))
         print(f"  proposed: {proposed.flags()} ({proposed.reason})")
 
 

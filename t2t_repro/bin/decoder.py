@@ -32,7 +32,7 @@ from t2t_repro.views import scores
 def main(args: flags.FlagValues) -> None:
     request, run = cli.request(args, DecodeRequest), runs.trained_run(**cli.run_flags(args))
     run.check_checkpoint(request.checkpoint_path)
-    job = DecodeJob.of(request, run, progress.on_stderr)
+    job = DecodeJob.from_request(request, run, progress.on_stderr)
     from t2t_repro.export import engines  # which are slow to load
 
     job.decode(engines.for_job(job, progress.on_stderr), progress.on_stderr)

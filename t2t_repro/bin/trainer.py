@@ -250,7 +250,7 @@ def request_of(args: flags.FlagValues) -> TrainRequest:
         load_user_code=functools.partial(datagen.load_usr_dir, usr_dir) if usr_dir else None,
     )
     flags_here = {*KEPT, "plan", "yes"} - values.read
-    cli.warn_unread(args, [name for name in sorted(flags_here) if args[name].value is not False])
+    cli.warn_unused(args, [name for name in sorted(flags_here) if args[name].value is not False])
     return request
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from t2t_repro.decoding.dev_bleu import DevBleu, Sample
 from t2t_repro.errors import UserError
-from t2t_repro.models.guarded import GuardedModel
+from t2t_repro.models.finite_step import FiniteStepModel
 from t2t_repro.run_directory import RunDirectory
 from t2t_repro.training import checkpoints
 from t2t_repro.training.best import KeepBest
@@ -185,7 +185,7 @@ class Summaries(keras.callbacks.Callback):
         super().set_model(model)
         strategy = getattr(model, "distribute_strategy", None)
         alone = strategy is None or strategy.num_replicas_in_sync == 1
-        if isinstance(model, GuardedModel) and alone:
+        if isinstance(model, FiniteStepModel) and alone:
             self._squares = model.observe_gradients(self._every)
 
     def on_train_begin(self, logs=None):

@@ -11,7 +11,7 @@ import numpy as np
 
 from t2t_repro.data.pipeline import Batches
 from t2t_repro.errors import UserError
-from t2t_repro.models.guarded import FitCallback, callbacks_in
+from t2t_repro.models.finite_step import FitCallback, callbacks_in
 from t2t_repro.progress import on_stderr
 from t2t_repro.run_directory import RunDirectory
 from t2t_repro.training import checkpoints

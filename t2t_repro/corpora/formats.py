@@ -166,7 +166,7 @@ def _json_pairs(path: str, sides: Sides) -> Iterator[Sequence[str]]:
                 f"Expected a JSON object with the texts "
                 f"{' and '.join(sides.columns or _HEADERS[0])} on line {number} of {path}. "
                 f"Received: {line[:_SHOWN]}. Name them by --columns, or by --source_language and "
-                "--target_language; of an array, jq -c '.[]' makes lines."
+                "--target_language. If the file is one array, jq -c '.[]' makes lines of it."
             )
         yield texts
 

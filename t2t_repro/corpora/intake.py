@@ -46,7 +46,7 @@ def prepare(
         names = {split: names[split] for split in names if split != "test"}
     before = raw_record.read(folder)
     own = raw_record.own_files(folder, before, names)
-    raw_files = [RawFile.of(path) for corpus in corpora for path in corpus.paths()]
+    raw_files = [RawFile.from_path(path) for corpus in corpora for path in corpus.paths()]
     given = {name: value for name, value in dataclasses.asdict(request).items() if value}
     asked = {"seed": seed} | {
         name: shown(value) if isinstance(value, str) else value for name, value in given.items()

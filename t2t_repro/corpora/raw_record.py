@@ -27,7 +27,7 @@ class RawFile:
     bytes: int
 
     @classmethod
-    def of(cls, path: str | os.PathLike) -> "RawFile":
+    def from_path(cls, path: str | os.PathLike) -> "RawFile":
         """Returns it as it is now."""
         return cls(shown(os.path.abspath(path)), sha256(path), os.path.getsize(path))
 

@@ -77,7 +77,7 @@ class RawText:
     )
 
     @classmethod
-    def of(cls, options: Mapping[str, Any]) -> tuple["RawText", dict[str, Any]]:
+    def from_flags(cls, options: Mapping[str, Any]) -> tuple["RawText", dict[str, Any]]:
         """Returns the request of given flags, and the remaining flags."""
         mine = flags_of(cls)
         rest = {name: value for name, value in options.items() if name not in mine}

@@ -58,7 +58,7 @@ def check_only(job: Job, report: Callable[[str], None]) -> Report:
     Raises:
         UserError: if they cannot be read, or are no pairs of text.
     """
-    given, _ = RawText.of(job.options)
+    given, _ = RawText.from_flags(job.options)
     if not given:
         job.problem.prepare_raw_files(job.tmp_dir, dict(job.options))
         return _examine(job, report)[0]

@@ -488,7 +488,7 @@ def _check_vocabulary(job: Job, kept: bool, report: Report) -> bool:
             raise UserError(
                 f"Expected a vocabulary of about {job.vocab_size:,} subwords in {job.data_dir!r}, "
                 f"as --vocab_size says. Received: {size:,}. Leave --vocab_size out, give another "
-                "--data_dir, or --overwrite to make it and the files again, unless others use it."
+                "--data_dir, or add --overwrite to make the vocabulary and the records again."
             )
     for name in there:
         kept_one = job.overwrite and not job.vocabularies
@@ -500,7 +500,7 @@ def _check_vocabulary(job: Job, kept: bool, report: Report) -> bool:
 def _built_vocabulary(job: Job) -> tuple[str, VocabularySize | None]:
     """Returns the name of a vocabulary that was built here and its record; None: none."""
     for name in job.problem.vocab_files(job.data_dir):
-        if size := VocabularySize.of(pathlib.Path(job.data_dir, name)):
+        if size := VocabularySize.read(pathlib.Path(job.data_dir, name)):
             return name, size
     return "", None
 

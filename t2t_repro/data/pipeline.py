@@ -75,7 +75,7 @@ class Examples:
     counts: Sequence[int] = ()
 
     @classmethod
-    def of(cls, lists: Mapping[str, Sequence[Sequence[int]]]) -> "Examples":
+    def from_lists(cls, lists: Mapping[str, Sequence[Sequence[int]]]) -> "Examples":
         """Returns {feature: the ids of each example} as Examples."""
         lengths = np.array([list(map(len, each)) for each in lists.values()], np.int32)
         ends = np.cumsum(lengths, dtype=np.int64).reshape(lengths.shape)
@@ -186,8 +186,8 @@ def _check(path: str, features: list[str], ids: np.ndarray, lengths: np.ndarray)
     of_side = lengths[:, [features.index(side) for side in sides]]
     if not lengths.all() or (lengths != of_side).any() or ids.min(initial=0) < 0:
         raise UserError(
-            f"Expected every record of {path} to hold ids of at least 0 in the int64 features "
-            f"{features}; those of a packed side have one length. Received: another record. "
+            f"Expected records in {path} that hold ids of at least 0 in the int64 features "
+            f"{features}, equally many for a packed side. Received: another record. "
             "Check --data_dir and --problem, or make the file again by t2t-datagen "
             "--overwrite."
         )
@@ -280,7 +280,7 @@ def _drop_subwords(
             found = encoder.resegment(ids, rate, draw)
             if len(found) <= longest:
                 sides[side][row] = found
-    return Examples.of(sides)
+    return Examples.from_lists(sides)
 
 
 # --- batches --------------------------------------------------------------------------------------
@@ -712,7 +712,7 @@ def text_dataset(
     encoders = {"inputs": encoder, "targets": targets_encoder or encoder}
     texts = {"inputs": inputs, "targets": targets}
     ids = {side: [[*encoders[side].encode(t), EOS_ID] for t in texts[side]] for side in SIDES}
-    source = _Source(Examples.of(ids), hparams, training)
+    source = _Source(Examples.from_lists(ids), hparams, training)
     passes = itertools.count()
     # Under JAX each shape of a batch is compiled: all of a bucket's are as long as it allows.
     pad = _padder(source.tops if training and keras.backend.backend() != "tensorflow" else [])
@@ -726,11 +726,11 @@ def text_dataset(
     return Batches(batches, len(source.epoch_batches(source.kept))).for_keras()
 
 
-def _for_fit(hparams: HParams | str, *unread: str) -> HParams:
+def _for_fit(hparams: HParams | str, *unused: str) -> HParams:
     """Returns hparams, or those of a set; warns of those without effect in `fit`."""
     hparams = registry.get_hparams(hparams) if isinstance(hparams, str) else hparams
     if not hparams.optimizer_multistep_accumulate_steps:
-        unread = (*unread, "effective_batch_size")
-    if names := [name for name in unread if getattr(hparams, name)]:
+        unused = (*unused, "effective_batch_size")
+    if names := [name for name in unused if getattr(hparams, name)]:
         warnings.warn(f"fit does not read {' and '.join(names)}.", stacklevel=3)
     return hparams

@@ -44,7 +44,7 @@ class TextSize(NamedTuple):
         return cls(pairs, size or pairs * _BYTES_OF_A_CAPTION)
 
     @classmethod
-    def of(cls, summary: Mapping[str, Any]) -> "TextSize":
+    def from_summary(cls, summary: Mapping[str, Any]) -> "TextSize":
         """Returns the size in a summary of t2t-datagen.
 
         Raises:
@@ -137,7 +137,7 @@ def text_of(problem: Problem, data_dir: str, tmp_dir: str) -> TextSize | None:
     problem = problem.forward()
     if tfrecord.are_there(problem, data_dir):
         try:  # tensor2tensor's data have no summary
-            return TextSize.of(schema.read(summary_path(problem, data_dir), dict[str, Any]))
+            return TextSize.from_summary(schema.read(summary_path(problem, data_dir), dict))
         except (OSError, ValueError, LookupError):
             return None
     pairs = problem.num_samples(tmp_dir, Split.TRAIN)
@@ -219,7 +219,7 @@ def of_length(hparams_set: str, asked: str, steps: int) -> str:
         UserError: if the set, or `asked`, is wrong.
     """
     whole, hparams = (registry.get_hparams(hparams_set, changes) for changes in ("", asked))
-    changes = scaled(whole, steps, [*parse_overrides(asked), *hparams.unread(_OF_STEPS)])
+    changes = scaled(whole, steps, [*parse_overrides(asked), *hparams.unused(_OF_STEPS)])
     return ",".join(f"{name}={value}" for name, value in changes.items())
 
 
@@ -234,7 +234,7 @@ def scaled(whole: HParams, steps: int, but: Container[str]) -> dict[str, float]:
     if steps == whole.train_steps:
         return {}
     share = steps / whole.train_steps
-    names = [n for n in _OF_STEPS if n not in but and not whole.unread([n])]
+    names = [n for n in _OF_STEPS if n not in but and not whole.unused([n])]
     if "learning_rate_decay_rate" in whole.read_by_schedule:  # the pace of a decay without an end
         names = [n for n in names if n != "learning_rate_decay_steps"]
     changes: dict[str, float] = {

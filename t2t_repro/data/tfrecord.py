@@ -153,10 +153,10 @@ def find_shards(problem: Problem, split: str, data_dir: str | os.PathLike) -> li
     command = problem.datagen_command(data_dir)
     if len(sets) != 1:
         there = f"sets of {' and of '.join(map(str, sets))} files" if sets else "none"
-        more = " --overwrite" if sets else ""
-        raise UserError(
-            f"Expected one set of files {where}. Received: {there}. Make them: {command}{more}"
-        )
+        fix = f"Make them: {command}{' --overwrite' if sets else ''}"
+        if split not in [entry["split"] for entry in problem.dataset_splits]:
+            fix = f"{problem.name} has no {split} split: decode a file by --decode_from_file."
+        raise UserError(f"Expected one set of files {where}. Received: {there}. {fix}")
     ((total, found),) = sets.items()
     paths = problem.filepaths(split, pathlib.Path(data_dir).expanduser(), total)
     if missing := [os.path.basename(path) for path in paths if path not in found]:

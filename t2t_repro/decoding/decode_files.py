@@ -145,7 +145,7 @@ class DecodeRequest:
                 "Leave this or --engine out."
             )
 
-    def unread(self, settings: DecodeHParams) -> list[str]:
+    def unused(self, settings: DecodeHParams) -> list[str]:
         """Returns the flags and decode hparams that were given and have no effect."""
         flags = {name for name, of in _OF_SOME.items() if self.what not in of}
         if self.engine == "ctranslate2":
@@ -155,7 +155,7 @@ class DecodeRequest:
         if not self.is_scored:
             flags.add("decode_reference")
         given = fields.parse_overrides(self.decode_hparams or "").keys()
-        names = set(fields.unread(settings, given & set(settings.changed())))
+        names = set(fields.unused(settings, given & set(settings.changed())))
         if self.what == "--score_file":
             names |= given - {"batch_size", "shards", "shard_id"}
         return [*(f"--{n}" for n in sorted(flags & self.given)), *sorted(names)]
@@ -163,7 +163,7 @@ class DecodeRequest:
 
 @dataclasses.dataclass(frozen=True)
 class DecodeJob:
-    """A request that was checked for a run; `DecodeJob.of` makes one.
+    """A request that was checked for a run; `DecodeJob.from_request` makes one.
 
     request: its files are those of the shard that is asked for.
     settings: how to decode.
@@ -175,7 +175,7 @@ class DecodeJob:
     run: Any
 
     @classmethod
-    def of(cls, request: DecodeRequest, run: Any, say: Report) -> "DecodeJob":
+    def from_request(cls, request: DecodeRequest, run: Any, say: Report) -> "DecodeJob":
         """Returns the job of a request; `say` gets lines on tuned settings and flags without
         effect.
 
@@ -185,8 +185,8 @@ class DecodeJob:
         settings = request.settings(run, say)
         request = request.of_shard(settings.shard_suffix)
         request.check()
-        if unread := request.unread(settings):
-            say(f"Warning: {', '.join(unread)} has no effect here.")
+        if unused := request.unused(settings):
+            say(f"Warning: {', '.join(unused)} has no effect here.")
         job = cls(request, settings, run)
         inputs = {f"--{name}": getattr(request, name) for name in (*_READ, "engine_dir")}
         check_outputs(job._outputs(), inputs)

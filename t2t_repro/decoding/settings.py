@@ -25,7 +25,7 @@ _INERT = r"""
 """
 
 
-# Fields without effect get a warning; fields.unread finds them.
+# Fields without effect get a warning; fields.unused finds them.
 _SAMPLED = fields.AppliesIf(lambda settings: settings.sampling_method != "argmax", "")
 _OF_BEAMS = fields.AppliesIf(lambda settings: settings.return_beams, "")
 _GREEDY = fields.AppliesIf(lambda settings: settings.beam_size == 1, "")

@@ -50,15 +50,15 @@ def student(request: DistillRequest, teacher: TrainedRun) -> Student:
         left_out = {*_OF_TRAINING, *(trainable.CHOSEN if ran.effective_batch_size else ())}
         left_out |= {key for key in own if anew and key.startswith("learning_rate")}
         own = {k: v for k, v in own.items() if v != plain[k] and k not in left_out}
-        unread = ran.unread([*own])
-        changes |= {key: str(value) for key, value in own.items() if key not in unread}
+        unused = ran.unused([*own])
+        changes |= {key: str(value) for key, value in own.items() if key not in unused}
         if "num_hidden_layers" in asked:  # of both sides, whatever the teacher has
             changes |= dict.fromkeys(SHALLOW, "0")
         elif not request.back_translate and is_transformer(ran.model):
             changes |= SHALLOW
     wanted = dataclasses.replace(of_set, **config.parse_overrides(changes | asked))
-    unread = wanted.unread(changes)  # such as of a schedule in whose place another is asked for
-    changes = {key: value for key, value in changes.items() if key not in unread} | asked
+    unused = wanted.unused(changes)  # such as of a schedule in whose place another is asked for
+    changes = {key: value for key, value in changes.items() if key not in unused} | asked
     hparams = registry.get_hparams(name, changes)
     steps = hparams.train_steps
     if not (request.hparams_set or anew or "train_steps" in asked):

@@ -41,7 +41,7 @@ FORMS = {
 # The decode hparams that an export keeps, in its graph or provenance.json.
 SETTINGS = ("beam_size", "alpha", "extra_length", "max_input_size")
 _SAMPLES = 500  # sentences of the dev split that say what is lost
-# What is written, and of which lines: nothing to whoever takes the best translation of a search.
+# What t2t-decoder writes and of which lines: without effect on the best translation of a search.
 _OF_OUTPUT = (
     *("return_beams", "write_beam_scores", "identity_output", "raw_output", "num_samples"),
     *("return_token_scores", "return_alignments", "shards", "shard_id"),

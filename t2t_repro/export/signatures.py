@@ -27,7 +27,7 @@ STORAGES = ("float32", "float16")
 
 
 def _shared(*specs: tf.TensorSpec) -> Callable[[Callable], Any]:
-    """A method that is traced once, for tensors of these kinds, whoever calls it."""
+    """A method that is traced once, for tensors of these kinds, for all its callers."""
     return tf.function(input_signature=specs, autograph=False)
 
 

@@ -158,8 +158,8 @@ def _hparams(
     # hparams.json says all that the set of flags.txt did, which need not be known.
     if name and not known and not (file.is_file() and name == said.get("hparams_set")):
         raise UserError(
-            f"{unknown('hparams set', name, registry.list_hparams())} Give --t2t_usr_dir if it is "
-            "a set of yours, or --hparams_set=NAME of one like it and --hparams with what differs."
+            f"{unknown('hparams set', name, registry.list_hparams())} If it is your own, give "
+            "--t2t_usr_dir. Or give a similar one, --hparams_set=NAME, and --hparams for the rest."
         )
     if known:
         values = dataclasses.asdict(registry.get_hparams(name))

@@ -26,12 +26,12 @@ from t2t_repro.config import HParams
 from t2t_repro.errors import UserError
 from t2t_repro.layers.cross_entropy import mean_over_global_batch, padded_cross_entropy
 from t2t_repro.layers.replicas import replicas, sum_over_replicas
-from t2t_repro.models.guarded import GuardedModel, as_batch
+from t2t_repro.models.finite_step import FiniteStepModel, as_batch
 
 _POLICIES = {"bfloat16": "mixed_bfloat16", "float16": "mixed_float16"}
 
 
-class SequenceModel(GuardedModel):
+class SequenceModel(FiniteStepModel):
     """A model of sequences; `from_hparams` makes one that is ready to use.
 
     Args:

@@ -62,8 +62,7 @@ def check_apart(hparams: HParams, problem: Problem, where: str) -> None:
     sizes = problem.inputs_vocab_size(where), problem.targets_vocab_size(where)
     if tied_tables(hparams, *sizes).both_sides:
         raise UserError(
-            f"Expected one vocabulary for both sides, whose embeddings {' and '.join(shared)} "
-            f"would share. Received: two, with tables of {rows(hparams, sizes[0]):,} rows each, in "
-            f"{where!r}. Give --hparams={','.join(f'{name}=False' for name in shared)}, or "
-            "vocabularies with tables of different sizes, which share nothing."
+            f"Expected one vocabulary for both sides, as {' and '.join(shared)} needs. Received: "
+            f"two, of {rows(hparams, sizes[0]):,} rows each, in {where!r}. Give each side its own "
+            f"table: --hparams={','.join(f'{name}=False' for name in shared)}."
         )

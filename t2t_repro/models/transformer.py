@@ -17,7 +17,7 @@ from t2t_repro.layers.cross_entropy import divergence, mean_over_global_batch
 from t2t_repro.layers.kernels import gather_beams
 from t2t_repro.layers.layer import Dropout, build_all
 from t2t_repro.layers.stacks import Stack
-from t2t_repro.models.guarded import as_batch
+from t2t_repro.models.finite_step import as_batch
 from t2t_repro.models.parts import Parts
 from t2t_repro.models.sequence_model import SequenceModel
 from t2t_repro.registry import register_model
@@ -178,9 +178,9 @@ class Transformer(SequenceModel):
         """
         if self.hparams.attention_chunk_size:
             raise UserError(
-                "Expected a model that has attention weights. Received: attention_chunk_size="
-                f"{self.hparams.attention_chunk_size}, which never makes them. A model with "
-                "attention_chunk_size=0 and the same variables computes the same, and has them."
+                "Expected a model that computes whole attention weights. Received: "
+                f"attention_chunk_size={self.hparams.attention_chunk_size}. With 0 the same "
+                "variables give the same outputs, and attention weights."
             )
         batch = as_batch(batch)
         sources, targets = segments(batch)
@@ -191,7 +191,7 @@ class Transformer(SequenceModel):
         return {name: value for name, value in weights.items() if value.shape != NO_WEIGHTS}
 
     def loss_of(self, batch, sample_weight=None, training=True):
-        """Returns the loss of a batch and the logits, as `GuardedModel.loss_of`.
+        """Returns the loss of a batch and the logits, as `FiniteStepModel.loss_of`.
 
         T2T's own loss of training keeps the logits where no metrics see them: that is faster, and
         takes less memory.

@@ -44,11 +44,11 @@ class Text(NamedTuple):
     subwords: int
 
     @classmethod
-    def of(cls, summary: pathlib.Path) -> "Text":
+    def from_summary(cls, summary: pathlib.Path) -> "Text":
         """Returns the values of its summary."""
         made = json.loads(summary.read_bytes())
         dev = made["splits"]["dev"]["examples"]
-        return cls(TextSize.of(made), dev, made["vocab_size"]["targets"])
+        return cls(TextSize.from_summary(made), dev, made["vocab_size"]["targets"])
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

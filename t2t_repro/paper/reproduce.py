@@ -187,7 +187,7 @@ def write_table3(results: Results) -> pathlib.Path:
     study, rows = results.study, []
     results = dataclasses.replace(results, cells=[r for r in results.cells if r.ended])
     for variant in study.variants:
-        cells, then = results.of(name=variant.name), TABLE3[variant.name]
+        cells, then = results.select(name=variant.name), TABLE3[variant.name]
         own = settings(variant.hparams).values()
         count = parameters.count(variant.hparams, 0).total / 1e6
         scores = *mean_and_half(r.perplexity for r in cells), *mean_and_half(r.bleu for r in cells)
@@ -230,7 +230,7 @@ def _conclusions(results: Results) -> Table:
         if {each.better, each.worse} <= set(results.study.names):
             less = each.by == "perplexity"
             order = (each.worse, each.better) if less else (each.better, each.worse)
-            of = compare(results.of(name=order[0]), results.of(name=order[1]), each.by)
+            of = compare(results.select(name=order[0]), results.select(name=order[1]), each.by)
             gain, half, seeds = (of.mean, of.half, of.seeds) if of else (None, None, 0)
             word = judge(gain, half, each.gain, each.equal)
             rows.append((each.text, "PPL" if less else "BLEU", each.gain, gain, half, seeds, word))

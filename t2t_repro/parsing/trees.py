@@ -169,7 +169,7 @@ def linearised(tree: Tree, where: str) -> tuple[str, str]:
 
 def phrase_labels_of(trees: Iterable[Tree]) -> PhraseLabels:
     """Returns the labels that open a phrase where these are the gold trees: those of their phrases,
-    and the Penn Treebank's but for those that are their parts of speech."""
+    and the Penn Treebank's, except those that are their parts of speech."""
     nodes = [node for tree in trees for node, opens in tree.walk() if opens]
     leaves = {node.label for node in nodes if node.word is not None}
     # Without that of the bracket around a raw tree, which is "".

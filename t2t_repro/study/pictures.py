@@ -92,7 +92,7 @@ def _losses(
     study = results.study
     figure, axes = _panels(study.warmups, study.depths, title)
     for (i, j), each in np.ndenumerate(axes):
-        here = results.of(depth=study.depths[j], warmup=study.warmups[i])
+        here = results.select(depth=study.depths[j], warmup=study.warmups[i])
         each.set(title=here[0].variant.setting if here else "")
         each.set(xlabel="step", ylabel="loss, nats")
         for name in study.names:
@@ -127,7 +127,7 @@ def _by_layer(
 ):
     """Draws a row a warm-up, a column a measured step, for the deepest model."""
     study = results.study
-    deepest = results.of(depth=max(study.depths, key=lambda depth: depth or 0))
+    deepest = results.select(depth=max(study.depths, key=lambda depth: depth or 0))
     steps = sorted({step for r in deepest for step in getattr(r, kind)})
     if not steps:
         return None

@@ -88,7 +88,7 @@ def _results_table(results: Results) -> Table:
     rows: list[tuple[Any, ...]] = []
     signatures = set()
     for (depth, warmup), name in itertools.product(results.study.settings, results.study.names):
-        cells = results.of(depth=depth, warmup=warmup, name=name)
+        cells = results.select(depth=depth, warmup=warmup, name=name)
         if not cells:
             continue
         statuses = [r.status for r in cells]
@@ -133,7 +133,7 @@ def _differing_table(study: Study) -> Table:
     rows = []
     for field in dataclasses.fields(settings[0]):
         values = [
-            "not read" if hp.unread([field.name]) else str(getattr(hp, field.name))
+            "not read" if hp.unused([field.name]) else str(getattr(hp, field.name))
             for hp in settings
         ]
         if len(set(values)) > 1:

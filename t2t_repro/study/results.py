@@ -155,7 +155,7 @@ class Results:
     study: Study
     cells: Sequence[CellResult]
 
-    def of(self, **wanted: Any) -> list[CellResult]:
+    def select(self, **wanted: Any) -> list[CellResult]:
         """Returns the results of the variants whose attributes have these values."""
         return [
             result
@@ -171,7 +171,7 @@ class Results:
         found, signature = [], ""
         for cell in cells:
             axes = {"depth": cell.variant.depth, "warmup": cell.variant.warmup}
-            for other in self.of(name=first, **axes):
+            for other in self.select(name=first, **axes):
                 if other.seed == cell.seed and other is not cell:
                     if other.hypotheses and cell.hypotheses and cell.references:
                         tested = paired(other.hypotheses, cell.hypotheses, cell.references)

@@ -43,7 +43,7 @@ class Variant:
         """The differences from the set, as t2t-trainer's --hparams."""
         base, own = registry.get_hparams(self.hparams_set), self.hparams
         names = [field.name for field in dataclasses.fields(own)]
-        differs = [n for n in names if getattr(own, n) != getattr(base, n) and not own.unread([n])]
+        differs = [n for n in names if getattr(own, n) != getattr(base, n) and not own.unused([n])]
         return ",".join(f"{name}={getattr(own, name)}" for name in differs)
 
 

@@ -40,7 +40,7 @@ def table(results: Results) -> Table:
         warmups = "the set's" if study.warmups == [None] else f"best: {of}"
         rows.append((depth, warmups, *_differences(names, sides), "; ".join(doubts)))
     for (depth, warmup), names in itertools.product(study.settings, pairs):
-        cells = (results.of(depth=depth, warmup=warmup, name=name) for name in names)
+        cells = (results.select(depth=depth, warmup=warmup, name=name) for name in names)
         sides = [[r for r in of if r.ended] for of in cells]
         if warmup is not None and all(sides):
             rows.append((depth, f"{warmup:,}", *_differences(names, sides), None))
@@ -95,7 +95,7 @@ def _best_warmup(
     """
     found = []
     for warmup in results.study.warmups:
-        cells = results.of(depth=depth, warmup=warmup, name=name)
+        cells = results.select(depth=depth, warmup=warmup, name=name)
         ended = [r for r in cells if r.ended]
         mean = statistics.fmean(r.dev_loss or 0 for r in ended) if ended else math.inf
         found.append((mean, len(cells) - len(ended), warmup, ended))
@@ -107,7 +107,7 @@ def _doubts(
     results: Results, depth: int | None, name: str, warmup: int | None, cells: Sequence[CellResult]
 ) -> list[str]:
     """Returns why the trainings of a variant with its best warm-up were not whole."""
-    there = results.of(depth=depth, name=name)
+    there = results.select(depth=depth, name=name)
     if not cells:
         return [f"{len(there)} of {len(there)} trainings of {name} diverged"]
     doubts = []

@@ -58,7 +58,7 @@ class VocabularySize:
     reason: str
 
     @classmethod
-    def of(cls, path: pathlib.Path) -> "VocabularySize | None":
+    def read(cls, path: pathlib.Path) -> "VocabularySize | None":
         """Returns the record of a vocabulary; None: it was not built here, or has changed."""
         try:
             known = schema.read(_beside(path), cls)
@@ -219,7 +219,7 @@ def extend(
 
 def is_extended(path: pathlib.Path, parent: pathlib.Path, size: int) -> bool:
     """Returns whether `path` is the result of `extend` for `parent` and a size."""
-    known = VocabularySize.of(path)
+    known = VocabularySize.read(path)
     if not known or known.asked != size:
         return False
     pieces = SubwordTextEncoder(parent).all_subtoken_strings

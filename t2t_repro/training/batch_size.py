@@ -126,9 +126,9 @@ def choose(request: TrainRequest, replicas: int) -> TrainRequest:
         return request
     if hparams.optimizer_multistep_accumulate_steps:
         raise UserError(
-            "Expected effective_batch_size or optimizer_multistep_accumulate_steps, which follows "
-            f"from it. Received: {wanted} and {hparams.optimizer_multistep_accumulate_steps}. "
-            "Leave the second out, or set effective_batch_size=0."
+            "Expected effective_batch_size or optimizer_multistep_accumulate_steps. Received: "
+            f"both, {wanted} and {hparams.optimizer_multistep_accumulate_steps}. Leave the second "
+            "out: it follows from the first. Or set effective_batch_size=0."
         )
     gathered, size = 0, hparams.batch_size
     tried: dict[float, int] = {}  # how far from what is wanted: batch_size

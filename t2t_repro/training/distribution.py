@@ -12,7 +12,7 @@ import keras
 import numpy as np
 
 from t2t_repro import process
-from t2t_repro.models.guarded import GuardedModel
+from t2t_repro.models.finite_step import FiniteStepModel
 from t2t_repro.training.devices import ONE, Devices
 
 FeatureShapes = Mapping[str, tuple[int, int]]  # {feature: (rows, length)}
@@ -65,7 +65,7 @@ Step = Callable[[dict, bool], tuple[Any, Any, Any]]  # the same as a backend com
 
 
 def step_function(
-    model: GuardedModel, devices: Devices = ONE, ahead: "CompilePool | None" = None
+    model: FiniteStepModel, devices: Devices = ONE, ahead: "CompilePool | None" = None
 ) -> TrainStep:
     """Returns a function that trains `model` on one batch.
 
@@ -97,7 +97,7 @@ def step_function(
     return train_step
 
 
-def _on_one_device(model: GuardedModel) -> Step:
+def _on_one_device(model: FiniteStepModel) -> Step:
     import tensorflow as tf
 
     from t2t_repro.models import tensorflow_step
@@ -118,7 +118,7 @@ def _on_one_device(model: GuardedModel) -> Step:
     return step_on_one_device
 
 
-def _on_replicas(model: GuardedModel, devices: Devices) -> Step:
+def _on_replicas(model: FiniteStepModel, devices: Devices) -> Step:
     import tensorflow as tf
 
     from t2t_repro.models import tensorflow_step
@@ -167,7 +167,7 @@ def _on_replicas(model: GuardedModel, devices: Devices) -> Step:
     return step_on_replicas
 
 
-def _under_jax(model: GuardedModel, devices: Devices, ahead: "CompilePool | None") -> Step:
+def _under_jax(model: FiniteStepModel, devices: Devices, ahead: "CompilePool | None") -> Step:
     """Returns the step under JAX, compiled for each shape; each device holds the whole state."""
     import jax
 

@@ -29,7 +29,7 @@ from t2t_repro.data.batching import MOST_SHAPES
 from t2t_repro.errors import Interrupted, UserError, changes
 from t2t_repro.files import write_text_atomic
 from t2t_repro.models.build import model_for
-from t2t_repro.models.guarded import GuardedModel
+from t2t_repro.models.finite_step import FiniteStepModel
 from t2t_repro.problem import Problem, Split
 from t2t_repro.run_directory import PLAN, TRAINING_DATA, WARM_START, RunConfig, RunDirectory
 from t2t_repro.training import (
@@ -307,7 +307,7 @@ class Trainer:
         batches_per_step: more than one if the optimizer gathers.
     """
 
-    model: GuardedModel
+    model: FiniteStepModel
     make_dataset: Callable[[int], Any]
     run: RunDirectory
     plan: Plan

@@ -136,7 +136,7 @@ def _check_computes(run: RunDirectory, hparams: HParams) -> None:
     differs = changes(*({name: getattr(each, name) for name in names} for each in both))
     if differs:
         raise UserError(
-            f"Expected the model of {run.path}, for which its weights were trained. Received: "
+            f"Expected the settings that the weights of {run.path} were trained with. Received: "
             f"{'; '.join(differs)}. Leave --hparams_set and these out; {_PARTIAL}."
         )
 

@@ -174,7 +174,7 @@ def test_without_evaluations_those_flags_are_not_read(begun):
 
 
 @pytest.mark.parametrize(
-    "given, unread",
+    "given, unused",
     [
         ("--schedule=train --eval_steps=3", "--eval_steps"),
         ("--schedule=train --eval_bleu_sentences=7 --keep_best=2", "--eval_bleu_sentences, --kee"),
@@ -186,11 +186,11 @@ def test_without_evaluations_those_flags_are_not_read(begun):
         ("--eval_early_stopping_metric=loss --eval_early_stopping_steps=9", ""),
     ],
 )
-def test_what_is_given_and_not_read_is_one_warning(asked, capsys, given, unread):
+def test_what_is_given_and_not_read_is_one_warning(asked, capsys, given, unused):
     run(*BEGIN, *given.split())
     assert len(asked) == 1
     warned = [line for line in capsys.readouterr().err.splitlines() if "Warning: " in line]
-    assert len(warned) == bool(unread) and all(unread in line for line in warned)
+    assert len(warned) == bool(unused) and all(unused in line for line in warned)
 
 
 @pytest.fixture

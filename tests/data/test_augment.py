@@ -140,7 +140,7 @@ def test_a_few_shapes_hold_the_same_examples(tmp_path, monkeypatch, most, shapes
 def test_each_batch_has_draws_of_its_own():
     cut = pipeline.changes(WORDS, DROPPING, "", seed=5, longest=99)
     ids = [*ENCODER.encode("abcabc bca abc"), 1]
-    batch = Examples.of({"inputs": [ids] * 7, "targets": [[2, 1]] * 7})
+    batch = Examples.from_lists({"inputs": [ids] * 7, "targets": [[2, 1]] * 7})
     made = [cut(batch, number, slice(None)) for number in (3, 3, 4)]
     first, again, second = (each.lists()["inputs"] for each in made)
     assert first == again != second and made[0].lists()["targets"] == batch.lists()["targets"]

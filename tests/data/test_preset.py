@@ -172,4 +172,4 @@ def test_where_the_length_is_not_known_it_is_that_of_captions(pairs, found, tmp_
     monkeypatch.setattr(type(problem), "num_samples", lambda self, folder, split: pairs)
     monkeypatch.setattr(type(problem), "raw_text_files", lambda self, folder, split: [])
     assert preset.text_of(problem, str(tmp_path), "raw") == found
-    assert TextSize.of({"splits": {"train": {"examples": 11}}}) == (11, 11 * 135)
+    assert TextSize.from_summary({"splits": {"train": {"examples": 11}}}) == (11, 11 * 135)

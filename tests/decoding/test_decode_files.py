@@ -46,7 +46,7 @@ PAIRS = {"score_file": "pairs", "decode_to_file": "x"}
 )
 def test_what_has_no_effect_is_said(asked, decode_hparams, names):
     request = DecodeRequest(**asked, given=frozenset(asked), decode_hparams=decode_hparams or None)
-    found = request.unread(DecodeHParams.parse(decode_hparams))
+    found = request.unused(DecodeHParams.parse(decode_hparams))
     assert set(names) <= set(found) and (names or not found)
 
 

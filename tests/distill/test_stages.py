@@ -16,7 +16,7 @@ PROGRAMS = ["decoder", "datagen", "trainer", "avg-all", "decoder", "decoder", "b
 
 
 class DistillPrograms(Programs):
-    def of(self, name):
+    def flags_of(self, name):
         return next(flags for called, flags in self.called if called == name)
 
     def decoder(self, flags):
@@ -84,20 +84,20 @@ def test_the_student_learns_what_the_teacher_writes(programs, folder):
     ]
     assert text_of(folder, "dev") == [(a, b, b) for a, b in DEV]
     assert found.stages["pairs"].found["translated"] == 4 and "  2 without a translation" in said
-    decoder, trainer = programs.of("decoder"), programs.of("trainer")
+    decoder, trainer = programs.flags_of("decoder"), programs.flags_of("trainer")
     assert set(decoder) == {"output_dir", "decode_from_file", "decode_to_file", "output_format"}
-    assert programs.of("datagen")["vocab"].startswith(str(folder / "teach"))
+    assert programs.flags_of("datagen")["vocab"].startswith(str(folder / "teach"))
     assert trainer["hparams_set"] == "transformer_own_text_small"
     assert len(found.inputs) == 3 and str(folder / "more.gz") in found.inputs
     assert trainer["train_steps"] == "4000" and trainer["local_eval_frequency"] == "200"
     hparams = registry.get_hparams(trainer["hparams_set"], trainer["hparams"])
     assert (hparams.num_encoder_layers, hparams.num_decoder_layers) == (6, 2)
     assert (hparams.hidden_size, hparams.filter_size) == (16, 24)
-    assert programs.of("avg-all")["beam_sizes"] == "1"
+    assert programs.flags_of("avg-all")["beam_sizes"] == "1"
     of_teacher, of_student = (flags for name, flags in programs.called[1:] if name == "decoder")
     assert of_teacher["output_dir"] == str(folder / "teach")
     assert of_student["output_dir"] == str(folder / "out" / "model")
-    compared = programs.of("bleu")
+    compared = programs.flags_of("bleu")
     assert compared["baseline"] == of_teacher["decode_to_file"]
     assert compared["translation"] == of_student["decode_to_file"]
     for name, stage in found.stages.items():
@@ -112,7 +112,7 @@ def test_the_student_learns_what_the_teacher_writes(programs, folder):
 
 def test_the_best_of_the_beam_each_once(programs, folder):
     run(request_of(folder, n_best=3, decode_hparams="beam_size=6"))
-    decoder = programs.of("decoder")
+    decoder = programs.flags_of("decoder")
     assert decoder["decode_hparams"] == "beam_size=6,return_beams=True"
     rows = [row for row in text_of(folder) if row[0] == "ab cd"]
     assert rows == [("ab cd", "cd ab", text) for text in ("dc ba", "dc ba 2", "third")]
@@ -124,7 +124,7 @@ def test_what_is_known_comes_first_as_often_as_it_is_asked_for(programs, folder)
     gold = sorted((a, b, b) for a, b in TRAIN)
     assert sorted(rows[:3]) == sorted(rows[3:6]) == gold
     assert rows[-1] == ("ab cd cd", "dc dc ba", "dc dc ba") and len(rows) == 9
-    trainer = programs.of("trainer")
+    trainer = programs.flags_of("trainer")
     assert trainer["warm_start_from"] == str(folder / "teach") and "warm_start_partial" in trainer
 
 
@@ -152,8 +152,8 @@ def test_back_translations_have_a_tag_and_the_students_direction(
     dev = [(b, a) for a, b in DEV] if swapped else DEV
     assert text_of(folder, "dev") == [(a, b, b) for a, b in dev]
     sides = ("inputs", "targets")[:: -1 if swapped else 1]
-    for path, side in zip(programs.of("datagen")["vocab"].split(","), sides, strict=True):
+    for path, side in zip(programs.flags_of("datagen")["vocab"].split(","), sides, strict=True):
         assert path.endswith(f"vocab.text2text_tmpdir.{side}.subwords")
-    assert "num_encoder_layers" not in programs.of("trainer")["hparams"]
-    assert "beam_sizes" not in programs.of("avg-all")
+    assert "num_encoder_layers" not in programs.flags_of("trainer")["hparams"]
+    assert "beam_sizes" not in programs.flags_of("avg-all")
     assert list(found.stages) == STAGES

@@ -16,7 +16,7 @@ QUICK = "transformer_own_text_student"
 def wanted(folder):
     """Returns a factory of students of `teach`, with another set or changed hparams."""
 
-    def of(hparams_set="", ran=None, **asked):
+    def make(hparams_set="", ran=None, **asked):
         teacher = trained_run(folder / "teach")
         config = teacher.config
         if hparams_set:
@@ -29,7 +29,7 @@ def wanted(folder):
         teacher.config = config
         return student(request_of(folder, **asked), teacher)
 
-    return of
+    return make
 
 
 def hparams_of(found):

@@ -11,7 +11,7 @@ from t2t_repro.config import HParams
 
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden"
 T2T = json.loads((GOLDEN / "hparams.json").read_text())
-BASELINES = json.loads((GOLDEN / "opponents_hparams.json").read_text())
+BASELINES = json.loads((GOLDEN / "baselines_hparams.json").read_text())
 OF_T2T = sorted(set(registry.list_hparams()) & set(T2T))
 FIELDS = {field.name for field in dataclasses.fields(HParams)}
 OURS = {

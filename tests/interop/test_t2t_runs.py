@@ -14,14 +14,14 @@ from t2t_repro.interop.t2t_checkpoint import Checkpoint
 from t2t_repro.run_directory import RunDirectory
 from t2t_repro.runs import trained_run
 from tests.conftest import GoldenCase, T2TRun
-from tests.models.test_opponents import CASES
+from tests.models.test_baselines import CASES
 
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden"
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_the_variables_say_which_model_they_are_of(name):
-    case = GoldenCase(name, "opponents")
+    case = GoldenCase(name, "baselines")
     shapes = {variable: value.shape for variable, value in case.group("var").items()}
     t2t_shapes.check_names(shapes, "a")
     values = dataclasses.asdict(case.hparams)
@@ -34,10 +34,10 @@ def test_the_variables_say_which_model_they_are_of(name):
 
 
 @pytest.mark.parametrize(
-    "name", sorted(json.loads((GOLDEN / "opponents_hparams.json").read_text()))
+    "name", sorted(json.loads((GOLDEN / "baselines_hparams.json").read_text()))
 )
 def test_their_sets_are_read_as_tensor2tensor_wrote_them(name, tmp_path):
-    values = json.loads((GOLDEN / "opponents_hparams.json").read_text())[name]
+    values = json.loads((GOLDEN / "baselines_hparams.json").read_text())[name]
     (tmp_path / "hparams.json").write_text(json.dumps(values))
     found = t2t_files.read_hparams(tmp_path / "hparams.json")
     assert found["hidden_size"] == values["hidden_size"]
@@ -49,7 +49,7 @@ def test_their_sets_are_read_as_tensor2tensor_wrote_them(name, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_there_and_back(name, tmp_path, monkeypatch):
-    case = GoldenCase(name, "opponents")
+    case = GoldenCase(name, "baselines")
     theirs = T2TRun(tmp_path / "t2t", case)
     folder = theirs.write(7)
     model = str(case["model"])

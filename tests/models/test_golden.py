@@ -102,10 +102,10 @@ REPLAYED = {  # which cases, with which settings
 @pytest.mark.slow
 @pytest.mark.parametrize("how", REPLAYED)
 def test_all_of_it_otherwise(how):
-    """Some of the models with their searches; under JAX two of the opponents, too."""
+    """Some of the models with their searches; under JAX two of the baselines, too."""
     here = pathlib.Path(__file__)
     searches = here.parents[1] / "decoding" / "test_oracle.py"
-    files = [here, here.with_name("test_opponents.py"), searches]
+    files = [here, here.with_name("test_baselines.py"), searches]
     cases, environment = REPLAYED[how]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-n", "0", "-q", "-x", "-k", cases, *files]

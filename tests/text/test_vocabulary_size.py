@@ -24,7 +24,7 @@ def build(path, lines, asked=None, is_t2t=False, repeated=1.0):
     how = {"max_subtoken_length": 200, "reserved_tokens": RESERVED_TOKENS}
     counts = count_tokens(lines)
     vocabulary_size.build(path, asked, counts, repeated=repeated, is_t2t=is_t2t, named=True, **how)
-    return SubwordTextEncoder(path), VocabularySize.of(path)
+    return SubwordTextEncoder(path), VocabularySize.read(path)
 
 
 def t2t(lines, size):
@@ -85,11 +85,11 @@ def test_few_subwords_of_much_text(tmp_path):
 def test_what_is_known_is_of_the_file_as_it_was_built(tmp_path):
     path = tmp_path / "vocab"
     build(path, text(50))
-    assert VocabularySize.of(path)
+    assert VocabularySize.read(path)
     path.write_text(path.read_text() + "'x'\n")
-    assert VocabularySize.of(path) is None
+    assert VocabularySize.read(path) is None
     path.unlink()
-    assert VocabularySize.of(path) is None
+    assert VocabularySize.read(path) is None
 
 
 PIECES = [*"<pad>_ <EOS>_ bad_ egg".split(), *"abcdefgh\\_u;0123456789"]
@@ -129,7 +129,7 @@ def test_what_is_built_is_known_again(old, tmp_path):
     parent = tmp_path / "old.subwords"
     assert not is_extended(tmp_path / "vocab.new.0.subwords", parent, 34)
     path, encoder = extended(tmp_path, 34)
-    known = VocabularySize.of(path)
+    known = VocabularySize.read(path)
     assert known.asked == 34 and known.made == encoder.vocab_size
     of_parent = functools.partial(is_extended, path, parent)
     assert of_parent(34) and not of_parent(35)

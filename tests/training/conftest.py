@@ -11,7 +11,7 @@ import pytest
 from keras import ops
 
 from t2t_repro import registry
-from t2t_repro.models.guarded import GuardedModel
+from t2t_repro.models.finite_step import FiniteStepModel
 from t2t_repro.run_directory import RunDirectory
 from t2t_repro.training import checkpoints
 from t2t_repro.training.log import TrainingLog
@@ -21,7 +21,7 @@ from tests.data.record_files import write_examples
 from tests.training.runs import arrays
 
 
-class Cipher(GuardedModel):
+class Cipher(FiniteStepModel):
     """Predicts target t from input t alone; learns a substitution in a few steps."""
 
     def __init__(self, vocab_size=11, width=12, dropout=0.1):

@@ -1,4 +1,4 @@
-"""The models that the paper's claim is against, against what tensor2tensor computed of each."""
+"""The recurrent and convolutional models, against what tensor2tensor computed of each."""
 
 import json
 
@@ -16,7 +16,7 @@ from t2t_repro.text.encoders import TextEncoder
 from t2t_repro.training import distribution, learning_rate, losses, optimizers
 from tests.conftest import GOLDEN, GOLDEN_VOCAB_SIZE, GoldenCase
 
-CASES = sorted(path.stem for path in (GOLDEN / "opponents").glob("*.npz"))
+CASES = sorted(path.stem for path in (GOLDEN / "baselines").glob("*.npz"))
 QUICK = {"bahdanau", "bytenet"}
 
 
@@ -27,7 +27,7 @@ QUICK = {"bahdanau", "bytenet"}
     ],
 )
 def case(request):
-    return GoldenCase(request.param, "opponents")
+    return GoldenCase(request.param, "baselines")
 
 
 def test_outputs_logits_and_losses(case):

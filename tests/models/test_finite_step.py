@@ -1,4 +1,4 @@
-"""The training step: fit and the trainer make the same one, and leave out what is not finite."""
+"""The training step: the same in fit and the trainer; an update that is not finite is skipped."""
 
 import json
 import os

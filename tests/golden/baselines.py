@@ -1,8 +1,8 @@
-"""Made opponents/*.npz: what tensor2tensor 1.15.7's recurrent and convolutional models compute.
+"""Made baselines/*.npz: what tensor2tensor 1.15.7's recurrent and convolutional models compute.
 
 Run with a Python 3.7 that has tensor2tensor 1.15.7 and TensorFlow 1.15.5:
 
-    python opponents.py FOLDER [CASE ...]
+    python baselines.py FOLDER [CASE ...]
 
 The arrays are those of the folder models/: `var:NAME`, random; what a batch gives in eval mode; the
 loss and learning rate of 20 steps without dropout, and how far they moved each variable; `trained:`

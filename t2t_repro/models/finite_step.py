@@ -1,7 +1,7 @@
 """The training step: an update that is not finite is skipped.
 
-`Model.fit` and `train_on_batch` make it by `train_step`, t2t-trainer by training/distribution.py,
-of the same functions, those of tensorflow_step.py and jax_step.py.
+`Model.fit` and `train_on_batch` call `train_step`, t2t-trainer calls training/distribution.py. Both
+use the functions of tensorflow_step.py and jax_step.py.
 """
 
 import contextlib
@@ -17,7 +17,7 @@ from t2t_repro.layers.replicas import replicas, sum_over_replicas
 
 
 class FitCallback(keras.callbacks.Callback):
-    """A callback that changes what `fit` of a GuardedModel is given, before Keras sees it."""
+    """A callback that changes what `fit` of a FiniteStepModel is given, before Keras sees it."""
 
     def prepare(self, **arguments: Any) -> dict[str, Any]:
         """Returns the arguments of `fit` to use instead of these."""
@@ -63,7 +63,7 @@ class _Squares(keras.metrics.Metric):
         return ops.sqrt(ops.sum(self.squares))
 
 
-class GuardedModel(keras.Model):
+class FiniteStepModel(keras.Model):
     """A model of logits, whose step skips an update whose loss or gradients are not finite.
 
     A skipped step changes only the seeds, so that a repeated run makes the same next step. Under
