@@ -170,13 +170,18 @@ def flag_values(requests: Sequence[type]) -> flags.FlagValues:
             flags.DEFINE_bool(*start, text, **once)
         elif isinstance(default, tuple):
             flags.DEFINE_multi_string(*start, text, flag_values=args)
-        elif name.endswith(_JOINED):
-            parser: Any = flags.ArgumentParser()
-            joined = _Joined(parser, flags.ArgumentSerializer(), *start, text)
-            flags.DEFINE_flag(joined, flag_values=args)
         else:
-            flags.DEFINE_string(*start, text, **once)
+            _define_text(args, *start, text)
     return args
+
+
+def _define_text(args: flags.FlagValues, name: str, default: Any, text: str) -> None:
+    if name.endswith(_JOINED):
+        parser: Any = flags.ArgumentParser()
+        joined = _Joined(parser, flags.ArgumentSerializer(), name, default, text)
+        flags.DEFINE_flag(joined, flag_values=args)
+    else:
+        flags.DEFINE_string(name, default, text, flag_values=args, allow_overwrite=False)
 
 
 class _Joined(flags.Flag):
@@ -201,7 +206,7 @@ def _parse(name: str, args: flags.FlagValues, argv: list[str], positional: str |
     """Parses a command line strictly, with T2T's flags that the program lacks."""
     if name in t2t_compat.READ_A_RUN:
         for flag in t2t_compat.OF_THE_RUN:
-            flags.DEFINE_string(flag, None, "The run's.", flag_values=args)
+            _define_text(args, flag, None, "The run's.")
     inert = [flag for flag in t2t_compat.FLAGS if flag not in args]
     for flag in inert:
         is_bool = t2t_compat.FLAGS[flag][0] in ("false", "true", "true|false")

@@ -91,12 +91,13 @@ def test_all_t2t_flags_that_would_mean_more_are_named_at_once(capsys):
 
 def test_a_run_says_what_it_is_and_t2ts_flags_may_say_it_too():
     seen = []
-    argv = ["--output_dir=o", "--problem=p", "--model", "m", "--hparams="]
+    argv = ["--output_dir=o", "--problem=p", "--model", "m", "--hparams=a=1", "--hparams=b=2"]
     asked = {"main": lambda a: seen.append(cli.run_flags(a)), "requests": [cli.RunFlags]}
     assert run(*argv, name="t2t-decoder", **asked) == 0
-    named = {"problem": "p", "hparams_set": None, "hparams": "", "model": "m"}
+    named = {"problem": "p", "hparams_set": None, "hparams": "a=1,b=2", "model": "m"}
     assert seen == [{"output_dir": "o", "data_dir": None, **named}]
     assert run(*argv, name="t2t-show", **asked) == 2
+    assert run("--model=a", "--model=b", name="t2t-decoder", **asked) == 2
 
 
 @pytest.mark.parametrize(

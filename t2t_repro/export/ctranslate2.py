@@ -46,7 +46,12 @@ def write(job: ExportJob) -> None:
     convert(job.model, job.run.encoders, job.folder, job.request.quantize)
     text = importlib.resources.files(__package__).joinpath("ctranslate2_readme.md").read_text()
     shared = (job.folder / "shared_vocabulary.json").exists()
+    package = job.run.config.t2t_usr_dir
+    load = (
+        f"from t2t_repro.interop import usr_dir\n\nusr_dir.load({package!r})  # has the problem\n"
+    )
     filled = string.Template(text).substitute(
+        package=load if package else "",
         folder=job.request.export_dir,
         problem=job.run.config.problem,
         beams=job.settings.beam_size,

@@ -142,8 +142,14 @@ export class Translator {
 }
 
 if (typeof process !== "undefined" && process.argv?.[1] === (await import("node:url")).fileURLToPath(import.meta.url)) {
-  const [{ readFile }, { createInterface }] = [await import("node:fs/promises"), await import("node:readline")];
+  const { readFile } = await import("node:fs/promises");
   const read = (name) => readFile(new URL(name, import.meta.url));
   const translator = await Translator.load(await import("onnxruntime-node"), read);
-  for await (const line of createInterface({ input: process.stdin })) console.log(await translator.translate(line));
+  let rest = "";
+  for await (const some of process.stdin.setEncoding("utf8")) {
+    const lines = (rest + some).split("\n"); // a line ends nowhere else
+    rest = lines.pop();
+    for (const line of lines) console.log(await translator.translate(line));
+  }
+  if (rest) console.log(await translator.translate(rest));
 }

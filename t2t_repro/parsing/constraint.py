@@ -13,6 +13,7 @@ from keras import ops
 
 from t2t_repro.errors import UserError
 from t2t_repro.parsing.lexicon import UNKNOWN_WORD
+from t2t_repro.parsing.trees import split
 from t2t_repro.text import raw
 from t2t_repro.text.encoders import EOS_ID, TokenTextEncoder
 
@@ -68,7 +69,7 @@ class TreeConstraint:
 
     def facts(self, sources: Sequence[str]) -> np.ndarray:
         """Returns the class of each word, int32 (B, W), -1 behind the last."""
-        sentences = [source.split() for source in sources]
+        sentences = list(map(split, sources))
         facts = np.full((len(sentences), max(map(len, sentences), default=0)), -1, "int32")
         unknown = self._classes.get(UNKNOWN_WORD, 0)
         for row, words in zip(facts, sentences, strict=True):
@@ -157,6 +158,6 @@ def tree_constraint(encoder: Any, lexicon: str | os.PathLike | None = None) -> T
             "as parsing_wsj16k. Received: one whose vocabulary cuts them into pieces."
         )
     tokens = encoder.decode_list(range(encoder.vocab_size))
-    entries = [line.split() for line in raw.lines(lexicon)] if lexicon else []
+    entries = list(map(split, raw.lines(lexicon))) if lexicon else []
     forbidden = [UNKNOWN_WORD] if UNKNOWN_WORD in tokens else []  # a tag of no training tree
     return TreeConstraint(tokens, forbidden, {word: labels for word, *labels in entries if labels})

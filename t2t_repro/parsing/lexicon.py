@@ -5,6 +5,7 @@ from collections import Counter, defaultdict
 
 from t2t_repro.errors import UserError
 from t2t_repro.files import write_text_atomic
+from t2t_repro.parsing.trees import split
 
 UNKNOWN_WORD = "<UNK>"
 RARE = 5  # words seen less often may have every open part of speech as well
@@ -22,10 +23,10 @@ def parts_of_speech(words: str, tags: str, where: str = "trees") -> list[str]:
     Raises:
         UserError: if the tags do not tell the words' from those of phrases.
     """
-    tokens = tags.split()
+    tokens = split(tags)
     closed = {token[1:] for token in tokens if len(token) > 1 and token.startswith("/")}
     labels = [t for t in tokens if t not in closed and not (t[0] == "/" and t[1:] in closed)]
-    if len(labels) != len(words.split()):
+    if len(labels) != len(split(words)):
         expected = "no part of speech that is the label of a phrase as well"
         raise UserError(f"{where}: expected {expected}. Received: {tags!r} for {words!r}.")
     return labels
@@ -43,7 +44,7 @@ class Lexicon:
         Raises:
             UserError: as `parts_of_speech`.
         """
-        for word, label in zip(words.split(), parts_of_speech(words, tags), strict=True):
+        for word, label in zip(split(words), parts_of_speech(words, tags), strict=True):
             self._counts[word][label] += 1
 
     def entries(self) -> dict[str, list[str]]:

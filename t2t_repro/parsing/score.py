@@ -10,6 +10,7 @@ Sentences whose words differ from the gold tree's are errors: counted, but left 
 
 import argparse
 import json
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -121,6 +122,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--cutoff", type=int, default=40, help=text)
     text = "How many of the worst sentences to print."
     parser.add_argument("--worst", type=int, default=3, help=text)
+    argv = sys.argv[1:] if argv is None else argv
+    names = [arg.partition("=")[0] for arg in argv if arg.startswith("--")]
+    if len(names) > len(set(names)):
+        parser.error(f"expected each flag once. Received: {' '.join(names)}.")
     args = parser.parse_args(argv)
     tags, gold_leaves = args.predicted is None, args.gold_parts_of_speech
     predicted_file = args.predicted_tags if tags else args.predicted

@@ -43,6 +43,8 @@ class PhraseLabels:
 
 
 PENN = PhraseLabels()
+# Words are cut at ASCII blanks, as by EVALB; a no-break space is within a word.
+split = re.compile(r"\S+", re.ASCII).findall
 
 
 @dataclasses.dataclass
@@ -215,10 +217,10 @@ def tree_from_words_and_tags(
             the true ones, because EVALB tells punctuation by its part of speech.
         phrase_labels: the labels that open a phrase.
     """
-    words = words.split() if isinstance(words, str) else list(words)
-    tags = tags.split() if isinstance(tags, str) else list(tags)
+    words = split(words) if isinstance(words, str) else list(words)
+    tags = split(tags) if isinstance(tags, str) else list(tags)
     if isinstance(parts_of_speech, str):
-        parts_of_speech = parts_of_speech.split()
+        parts_of_speech = split(parts_of_speech)
     events, unclosed, unopened = _balance(tags, phrase_labels)
     predicted = [label for kind, label in events if kind == _LEAF]
     pairs = _align(predicted, parts_of_speech or [_PUNCTUATION.get(word) for word in words])
@@ -245,7 +247,7 @@ def tree_from_words_and_tags(
 
 
 _OPEN, _LEAF, _CLOSE = "open", "leaf", "close"
-_TOKEN = re.compile(r"(?P<open>\()(?P<label>[^\s()]*)|\)|(?P<word>[^\s()]+)")
+_TOKEN = re.compile(r"(?P<open>\()(?P<label>[^\s()]*)|\)|(?P<word>[^\s()]+)", re.ASCII)
 
 # Words whose part of speech is certain: what aligns words with tags when nothing else does.
 _PUNCTUATION = {

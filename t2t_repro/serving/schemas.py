@@ -1,5 +1,6 @@
 """The schemas of requests, checked and split into sentences, and of answers."""
 
+import codecs
 import dataclasses
 import email
 import itertools
@@ -105,6 +106,7 @@ def values_of(request: Request, body: bytes) -> dict[str, Any]:
     Raises:
         HTTPException: with 400 if it is neither.
     """
+    body = body.removeprefix(codecs.BOM_UTF8)
     if not body.lstrip().startswith(b"{"):
         try:
             fields = _fields(request, body)
@@ -123,14 +125,17 @@ def values_of(request: Request, body: bytes) -> dict[str, Any]:
 
 
 def _fields(request: Request, body: bytes) -> list[tuple[str, str]]:
-    """Returns name and value of each field of a form, of a browser's too, or of the query."""
-    kind = request.headers.get("content-type", "")
+    """Returns name and value of each field of the query and of a form, of a browser's too."""
+    kind, text = request.headers.get("content-type", ""), request.url.query
+    fields = []
     if kind.startswith("multipart/form-data"):
         parts = email.message_from_bytes(f"Content-Type: {kind}\r\n\r\n".encode() + body).walk()
         named = ((p.get_param("name", header="content-disposition"), p) for p in parts)
-        return [(str(n), cast(bytes, p.get_payload(decode=True)).decode()) for n, p in named if n]
-    text = body.decode() or request.url.query
-    return urllib.parse.parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=100)
+        fields = [(str(n), cast(bytes, p.get_payload(decode=True)).decode()) for n, p in named if n]
+    else:
+        text += f"&{body.decode()}"
+    options: Any = {"keep_blank_values": True, "errors": "strict", "max_num_fields": 100}
+    return urllib.parse.parse_qsl(text, **options) + fields
 
 
 def checked(kind: type[BaseModel], values: dict[str, Any]) -> Any:

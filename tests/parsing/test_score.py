@@ -83,3 +83,4 @@ def test_gold_parts_of_speech_for_trees(run, capsys):
     assert rows["skipped_sentences"] == ["1", "1"]
     flags, predicted = ["--gold_parts_of_speech"], "(TOP (S (NN a)\n\n"
     assert "predicted, line 1" in refused(capsys, run, *flags, gold=gold, predicted=predicted)
+    assert "--gold" in refused(capsys, run, "--gold=other", predicted=PREDICTED)

@@ -148,7 +148,8 @@ def nested(children):
     return st.builds(trees.Tree, labels, st.lists(children, min_size=1, max_size=3))
 
 
-LEAF = st.builds(trees.Tree, st.sampled_from(["NN", ",", "-NONE-"]), word=st.sampled_from("abc,"))
+TOKENS = st.sampled_from(["a", "b\u00a0c", ","])
+LEAF = st.builds(trees.Tree, st.sampled_from(["NN", ",", "-NONE-"]), word=TOKENS)
 
 
 @given(st.builds(trees.Tree, st.just("TOP"), st.lists(st.recursive(LEAF, nested), min_size=1)))

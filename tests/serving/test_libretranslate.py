@@ -67,6 +67,18 @@ def test_the_forms_of_its_clients(client, form):
 
 
 @pytest.mark.parametrize(
+    "query, body",
+    [
+        ("?source=en&target=de", {"data": {"q": "ä"}}),
+        ("?source=en", {"files": {"q": (None, "ä"), "target": (None, "de")}}),
+        ("", {"content": '\ufeff{"q": "ä", "source": "en", "target": "de"}'.encode()}),
+    ],
+)
+def test_values_in_two_places_and_a_byte_order_mark(client, query, body):
+    assert client.post(f"/translate{query}", **body).json() == {"translatedText": "Ä"}
+
+
+@pytest.mark.parametrize(
     "asked, status, name",
     [
         ({"target": "fr"}, 400, "target"),

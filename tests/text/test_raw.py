@@ -32,6 +32,9 @@ WHOLE = gzip.compress(b"one two three\n" * 1000, mtime=0)  # it is in the names 
         ("a.gz", b"no gzip at all"),
         ("b", "Grüße\n".encode("UTF-16")),
         ("b", "naïve".encode("latin-1")),
+        ("b", "A dog.\n".encode("UTF-16LE")),
+        ("b", b'\xef\xbb\xbf<?xml version="1.0"?>\n<tmx>\n'),
+        ("b", b'<refset setid="x">\n<seg id="1">A dog.</seg>\n'),
     ],
 )
 def test_what_is_no_text_is_named(tmp_path, name, content):

@@ -13,6 +13,8 @@ from t2t_repro.corpora.near_duplicates import UNSEEN
 
 PAIRS = 4096  # in a block
 Pair = tuple[str, str]
+# What counts as another character, beside what Unicode's NFKC joins.
+_SPELLED = {**dict.fromkeys(UNSEEN, ""), **dict.fromkeys("‘’‚", "'"), **dict.fromkeys("“”„", '"')}
 
 # Scripts that put no space between words count by characters; alphabets among them, whose letters
 # say nothing alone, by each three in a row.
@@ -50,12 +52,12 @@ class Side:
 
     @functools.cached_property
     def spelled(self) -> list[str]:
-        """The lines in lower case, composed and without invisible characters, so that equal lines
-        are spelled alike."""
+        """The lines in lower case, with one form of each character (Unicode's NFKC), straight
+        quotes and no invisible characters, so that equal lines are spelled alike."""
         text = self.lower
-        for character in UNSEEN:
-            text = text.replace(character, "")
-        return unicodedata.normalize("NFC", text).split("\n")
+        for character, other in _SPELLED.items():
+            text = text.replace(character, other)
+        return unicodedata.normalize("NFKC", text).split("\n")
 
     @functools.cached_property
     def decomposed(self) -> int:

@@ -111,12 +111,14 @@ def test_what_is_there_again():
 
 
 def test_letters_in_another_form_are_the_same_and_reported():
-    pair = "The café near the river was closed.", "Das Café am Fluss war geschlossen."
+    pair = "The café near the river was 'closed'.", "Das Café am Fluss war geschlossen."
     other = tuple(unicodedata.normalize("NFD", side) for side in pair)
-    train = [*PAIRS[:900], pair, other, (pair[0], pair[1].replace("ss", "s\u00ads")), other]
+    spelled = pair[0].translate({39: "’", 32: "\u00a0"}), pair[1].replace("s", "\uff53\u200d")
+    soft = pair[0], pair[1].replace("ss", "s\u00ads")
+    train = [*PAIRS[:900], pair, other, soft, other, spelled]
     report = check(train, [*DEV, pair])
-    assert found(report, "duplicate") == [901, 902, 903]
-    assert found(report, "leakage") == [900, 901, 902, 903]
+    assert found(report, "duplicate") == [901, 902, 903, 904]
+    assert found(report, "leakage") == [900, 901, 902, 903, 904]
     assert len(report.notes) == 2
     assert found(check([*PAIRS[:100], (pair[0], other[0])]), "copy") == [100]
 
