@@ -52,19 +52,13 @@ BASE = {
     **{"N": 6, "d": 512, "d_ff": 2048, "h": 8, "d_k": 64, "d_v": 64},
     **{"drop": 0.1, "eps": 0.1, "k steps": 100},
 }
-
-
-def _heads(h: int, size: int) -> dict[str, float]:
-    return {"h": h, "d_k": size, "d_v": size}
-
-
 _BIG = {"d": 1024, "d_ff": 4096, "h": 16, "drop": 0.3, "k steps": 300}
 TABLE3 = (
     Variation("paper_table3_base", {}, 4.92, 25.8, 65),
-    Variation("paper_table3_a_h1", _heads(1, 512), 5.29, 24.9, None),
-    Variation("paper_table3_a_h4", _heads(4, 128), 5.00, 25.5, None),
-    Variation("paper_table3_a_h16", _heads(16, 32), 4.91, 25.8, None),
-    Variation("paper_table3_a_h32", _heads(32, 16), 5.01, 25.4, None),
+    Variation("paper_table3_a_h1", {"h": 1, "d_k": 512, "d_v": 512}, 5.29, 24.9, None),
+    Variation("paper_table3_a_h4", {"h": 4, "d_k": 128, "d_v": 128}, 5.00, 25.5, None),
+    Variation("paper_table3_a_h16", {"h": 16, "d_k": 32, "d_v": 32}, 4.91, 25.8, None),
+    Variation("paper_table3_a_h32", {"h": 32, "d_k": 16, "d_v": 16}, 5.01, 25.4, None),
     Variation("paper_table3_b_dk16", {"d_k": 16}, 5.16, 25.1, 58),
     Variation("paper_table3_b_dk32", {"d_k": 32}, 5.01, 25.4, 60),
     Variation("paper_table3_c_n2", {"N": 2}, 6.11, 23.7, 36),

@@ -13,11 +13,11 @@ import functools
 import pathlib
 import shlex
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from t2t_repro import registry, stages
-from t2t_repro.files import writing
+from t2t_repro.files import write_text_atomic
 from t2t_repro.models import parameters
 from t2t_repro.paper import published
 from t2t_repro.paper.tables import AVERAGED, BLEU_FILE, DEV_BLEU_FILE, settings
@@ -99,8 +99,7 @@ def table2(
             doing.run(Stage(name=name, says=f"{run}: {name}", command=command, outputs=outputs))
 
         do(
-            "training",
-            *("t2t-trainer", "--generate_data"),
+            *("training", "t2t-trainer", "--generate_data"),
             problem=problem_name,
             hparams_set=hparams_set,
             hparams=changes,
@@ -114,9 +113,9 @@ def table2(
         do("perplexity", "t2t-eval", output_dir=mean, **data)
         for split, (source, reference, out) in zip(_SCORES, files, strict=True):
             samples = problem.generate_samples(*where.values(), split)
-            write = functools.partial(_write_texts, samples, source, reference)
-            text = Stage(name=f"text {split}", says=f"Text of {split}", outputs=[source, reference])
-            doing.run(text, write)
+            sides = {"inputs": source, "targets": reference}
+            text = Stage(name=f"text {split}", says=f"Text of {split}", outputs=[*sides.values()])
+            doing.run(text, functools.partial(_write_texts, samples, sides))
             texts = {"decode_from_file": source, "decode_to_file": out}
             do(f"decoding {split}", "t2t-decoder", output_dir=mean, outputs=[out], **texts)
             score = run / _SCORES[split]
@@ -125,15 +124,12 @@ def table2(
     return run
 
 
-def _write_texts(
-    samples: Iterable[dict[str, str]], source: pathlib.Path, reference: pathlib.Path
-) -> None:
-    """Writes sentences and their translations, a line each."""
-    source.parent.mkdir(exist_ok=True)
-    with writing(reference) as references, writing(source) as sources:
-        for sample in samples:
-            sources.write(sample["inputs"] + "\n")
-            references.write(sample["targets"] + "\n")
+def _write_texts(samples: Iterable[dict[str, str]], files: Mapping[str, pathlib.Path]) -> None:
+    """Writes a line for each sample to {side: file}."""
+    rows = list(samples)
+    for side, file in files.items():
+        file.parent.mkdir(exist_ok=True)
+        write_text_atomic(file, "".join(f"{row[side]}\n" for row in rows))
 
 
 def table3(

@@ -138,8 +138,6 @@ def table4(runs: Sequence[RunDirectory] = ()) -> list[Table]:
     scores = [(run, _read(run.path / F1_FILE)) for run in runs]
     rows = [(str(run.path), run.config.problem, f1["all"]["f1"]) for run, f1 in scores if f1]
     title = "Table 4: F1 on section 23 of the WSJ"
-    note = (
-        "Of runs: EVALB with COLLINS.prm, all sentences. Only section 23 compares with the paper."
-    )
+    note = "Of runs: EVALB with COLLINS.prm, all sentences; only section 23 is the paper's."
     heads = "parser | training | F1 :.4g"
     return [Table("4", title, heads, [*published.TABLE4, *rows], (note,))]

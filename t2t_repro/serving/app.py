@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import dataclasses
 import functools
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -10,9 +9,12 @@ from importlib import resources
 from typing import Any
 
 from fastapi import FastAPI, HTTPException, Request
-from fastapi.responses import HTMLResponse, JSONResponse, Response
+from fastapi.responses import HTMLResponse, Response
+from fastapi.routing import APIRoute
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.process_collector import ProcessCollector
+from pydantic import ValidationError
+from pydantic_core import to_json
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException as RoutingError
 from starlette.middleware.cors import CORSMiddleware
@@ -23,13 +25,12 @@ from t2t_repro import __version__
 from t2t_repro.errors import UserError
 from t2t_repro.page_policy import page_policy
 from t2t_repro.serving import libretranslate, schemas
-from t2t_repro.serving.batching import Batch, Batcher, Closed, Compute, QueueFull
+from t2t_repro.serving.batching import Batcher, Closed, Compute, QueueFull
 from t2t_repro.serving.models import Attention, ServedModel
 from t2t_repro.serving.request import ServerRequest
 from t2t_repro.serving.schemas import Text, TextTranslation, Translation
 
 MAX_BODY_BYTES = 1_000_000
-CLIENT_CLOSED = 499  # nobody reads it; the metrics count it
 _RETRY, _CLOSE = {"Retry-After": "1"}, {"Connection": "close"}
 _BEST = ", best"  # in the kind of a job: the best hypothesis is enough
 _FEW_CHARACTERS = 2000  # are counted in about the time that it takes to ask another thread
@@ -62,17 +63,17 @@ def create(
     # The pages that FastAPI makes of openapi.json load scripts from elsewhere.
     about: dict[str, Any] = {"title": "t2t_repro", "version": __version__}
     app = FastAPI(**about, lifespan=lifespan, docs_url=None, redoc_url=None)
+    app.router.route_class = _Route
 
     @app.get("/", response_class=HTMLResponse)
-    async def show_page() -> str:
-        return page
+    async def show_page(request: Request) -> Response:
+        return HTMLResponse(page)
 
     def post(path: str, does: Any, answer: Any, *bodies: Any) -> None:
         """Adds a path that takes a body, JSON whatever its Content-Type says."""
-        schema = {"anyOf": [body.model_json_schema() for body in bodies]}
-        body = {"required": True, "content": {"application/json": {"schema": schema}}}
-        extra = {"requestBody": body}
-        app.post(path, responses={200: {"model": answer}}, openapi_extra=extra)(does)
+        content = {"schema": {"anyOf": [body.model_json_schema() for body in bodies]}}
+        body = {"requestBody": {"required": True, "content": {"application/json": content}}}
+        app.post(path, responses={200: {"model": answer}}, openapi_extra=body)(does)
 
     answer = dict[str, list[TextTranslation]]
     post("/translate", service.translate, answer, schemas.Translate, schemas.Libre)
@@ -85,15 +86,21 @@ def create(
 
     @app.exception_handler(Exception)
     async def fail(request: Request, error: Exception) -> Response:
-        return JSONResponse({"error": "The server failed; its log says why."}, 500)
+        return _Answer({"error": "The server failed; its log says why."}, 500)
+
+    @app.exception_handler(ValidationError)  # of a body
+    async def refuse_body(request: Request, error: ValidationError) -> Response:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = "".join(f'"{name}": ' for name in first["loc"][:1])
+        return _Answer({"error": f"{where}{first['msg']}."}, 400)
 
     @app.exception_handler(UserError)  # of an encoder that knows some words alone
     async def refuse_text(request: Request, error: UserError) -> Response:
-        return JSONResponse({"error": str(error)}, 400)
+        return _Answer({"error": str(error)}, 400)
 
     @app.exception_handler(RoutingError)  # which FastAPI's HTTPException is too
     async def refuse(request: Request, error: RoutingError) -> Response:
-        return JSONResponse({"error": error.detail}, error.status_code, error.headers)
+        return _Answer({"error": error.detail}, error.status_code, error.headers)
 
     policy = page_policy(page, "connect-src 'self'", "img-src data:", "frame-ancestors 'none'")
     headers = {  # what keeps a browser safe
@@ -103,18 +110,26 @@ def create(
         "Cache-Control": "no-store",
     }
     if settings.cors_origin:  # pages from elsewhere may ask
-        app.add_middleware(
-            CORSMiddleware,
-            allow_origins=settings.cors_origin,
-            allow_methods=["GET", "POST"],
-            allow_headers=["*"],
-        )
-    app.add_middleware(
-        _observed,
-        count=service.metrics.request,
-        headers=lambda: headers | (_CLOSE if stops() else {}),
-    )
+        what = {"allow_methods": ["GET", "POST"], "allow_headers": ["*"]}
+        app.add_middleware(CORSMiddleware, allow_origins=settings.cors_origin, **what)
+    app.add_middleware(_observed, metrics=service.metrics, headers=headers, stops=stops)
     return app
+
+
+class _Route(APIRoute):
+    """A route that hands its endpoint the request: these look for no parameters of their own."""
+
+    def get_route_handler(self) -> Any:
+        return self.endpoint
+
+
+class _Answer(Response):
+    """Any value as JSON, dataclasses too."""
+
+    media_type = "application/json"
+
+    def render(self, content: Any) -> bytes:
+        return to_json(content)
 
 
 class _Service:
@@ -135,37 +150,35 @@ class _Service:
 
     async def translate(self, request: Request) -> Response:
         """Translates texts, each line of them sentence by sentence; with "q" as LibreTranslate."""
-        values = schemas.values_of(request, await self._body(request))
+        values = await self._values(request)
         if "q" in values:
-            return JSONResponse(await self._translate_libre(request, values))
-        body: schemas.Translate = schemas.checked(schemas.Translate, values)
+            return _Answer(await self._translate_libre(schemas.Libre.model_validate(values)))
+        body = schemas.Translate.model_validate(values)
         served = self._named(body.model)
         most = served.record.decoding["beam_size"]
         if body.n_best > most:
             raise schemas.bad(f'"n_best" of at most {most}, the model\'s beams')
         split = (served.source, self.settings.max_sentences, body.split)
         texts = schemas.split_texts(body.inputs, *split)
-        translated = await self._translate(request, served, texts, body.n_best)
-        return JSONResponse({"translations": [dataclasses.asdict(each) for each in translated]})
+        translated = await self._translate(served, texts, body.n_best)
+        return _Answer({"translations": translated})
 
-    async def _translate_libre(self, request: Request, values: dict[str, Any]) -> dict[str, Any]:
-        body: schemas.Libre = schemas.checked(schemas.Libre, values)
+    async def _translate_libre(self, body: schemas.Libre) -> dict[str, Any]:
         # The first text whose language is to be found waits for the identifier.
-        served, confidence = await asyncio.to_thread(libretranslate.choose, body, self.models)
+        served, detected = await asyncio.to_thread(libretranslate.choose, body, self.models)
         n_best = min(1 + body.alternatives, int(served.record.decoding["beam_size"]))
         texts = schemas.split_texts(body.q, served.source, self.settings.max_sentences)
-        translated = await self._translate(request, served, texts, n_best)
-        return libretranslate.answer(body, served, confidence, n_best, translated)
+        translated = await self._translate(served, texts, n_best)
+        return libretranslate.answer(body, detected, n_best, translated)
 
-    async def languages(self) -> list[dict[str, Any]]:
+    async def languages(self, request: Request) -> Response:
         """Lists the pairs of languages, as LibreTranslate does."""
-        return libretranslate.languages(self.models)
+        return _Answer(libretranslate.languages(self.models))
 
     async def detect(self, request: Request) -> Response:
         """Detects the language of a text among those served: the likeliest first, in percent."""
-        values = schemas.values_of(request, await self._body(request))
-        text = schemas.checked(schemas.Detect, values).q
-        return JSONResponse(await asyncio.to_thread(libretranslate.detect, text, self.models))
+        text = schemas.Detect.model_validate(await self._values(request)).q
+        return _Answer(await asyncio.to_thread(libretranslate.detect, text, self.models))
 
     def _named(self, name: str | None) -> ServedModel:
         """Returns the requested model; the first if none is named."""
@@ -175,7 +188,7 @@ class _Service:
         raise schemas.bad(f'"model", one of {", ".join(each.name for each in self.models)}')
 
     async def _translate(
-        self, request: Request, served: ServedModel, texts: list[Text], n_best: int
+        self, served: ServedModel, texts: list[Text], n_best: int
     ) -> list[TextTranslation]:
         """Returns the translation of each text."""
         sentences = [sentence for text in texts for sentence in text.sentences]
@@ -188,7 +201,7 @@ class _Service:
                 tokens = await asyncio.to_thread(count, sentences)
             schemas.check_lengths(tokens, self.settings.max_sentence_tokens)
             kind = f"translate {served.name}{'' if n_best > 1 else _BEST}"
-            answers = await self._compute(request, kind, sentences, tokens)
+            answers = await self._compute(kind, sentences, tokens)
         rest = iter(
             Translation(sentence, found[0].translation, found[0].score, found[:n_best])
             for sentence, found in zip(sentences, answers, strict=True)
@@ -197,8 +210,7 @@ class _Service:
 
     async def attend(self, request: Request) -> Response:
         """Returns the attention of each target token: a weight for each source token."""
-        values = schemas.values_of(request, await self._body(request))
-        body: schemas.Attend = schemas.checked(schemas.Attend, values)
+        body = schemas.Attend.model_validate(await self._values(request))
         served = self._named(body.model)
         model = served.model
         if not model.has_attention:
@@ -208,10 +220,10 @@ class _Service:
         schemas.check_lengths([source], self.settings.max_sentence_tokens)
         schemas.check_lengths([source, target], model.longest)
         pair, length = (body.inputs, body.targets), max(source, target)
-        (answer,) = await self._compute(request, f"attention {served.name}", [pair], [length])
-        return JSONResponse(vars(answer))
+        (answer,) = await self._compute(f"attention {served.name}", [pair], [length])
+        return _Answer(answer)
 
-    async def health(self) -> JSONResponse:
+    async def health(self, request: Request) -> Response:
         """Reports 200, or 503 while stopping; models, limits and hashes."""
         working = self.batcher.working
         limits = ("max_sentences", "max_sentence_tokens", "timeout_s")
@@ -229,14 +241,14 @@ class _Service:
             ],
             "limits": {name: getattr(self.settings, name) for name in limits},
         }
-        return JSONResponse(about, 200 if working else 503)
+        return _Answer(about, 200 if working else 503)
 
-    async def show_metrics(self) -> Response:
+    async def show_metrics(self, request: Request) -> Response:
         """Returns metrics for Prometheus."""
         metrics = generate_latest(self.metrics.registry)
         return Response(metrics, media_type="text/plain; version=0.0.4")
 
-    async def _body(self, request: Request) -> bytes:
+    async def _values(self, request: Request) -> dict[str, Any]:
         body = bytearray()
         try:
             async with asyncio.timeout(self.settings.timeout_s):
@@ -245,88 +257,64 @@ class _Service:
                     if len(body) > MAX_BODY_BYTES:
                         message = f"Expected a request of at most {MAX_BODY_BYTES} bytes."
                         raise HTTPException(413, message, _CLOSE)
-                return bytes(body)
+            return schemas.values_of(request, bytes(body))
         except TimeoutError as error:
             message = f"Expected the whole request within {self.settings.timeout_s:g} seconds."
             raise HTTPException(408, message, _CLOSE) from error
         except ClientDisconnect as error:
-            raise HTTPException(CLIENT_CLOSED, "The client left.") from error
+            raise HTTPException(499, "The client left.") from error  # for the metrics
 
-    async def _compute(
-        self, request: Request, kind: str, payloads: Sequence[Any], tokens: list[int]
-    ) -> list[Any]:
-        """The results of all payloads; none is computed any more for a client that has left."""
+    async def _compute(self, kind: str, payloads: Sequence[Any], tokens: list[int]) -> list[Any]:
+        """Returns the results of all payloads; after the time limit no more are computed."""
         try:
             futures = self.batcher.submit(kind, payloads, tokens)
+            async with asyncio.timeout(self.settings.timeout_s):
+                return await asyncio.gather(*map(asyncio.wrap_future, futures))
         except (QueueFull, Closed) as error:
             message = "Too many requests, or the server is stopping. Try again."
             raise HTTPException(503, message, _RETRY) from error
-        wrapped = map(asyncio.wrap_future, futures)
-        work: asyncio.Future[Any] = asyncio.gather(*wrapped, return_exceptions=True)
-        left: asyncio.Future[Any] = asyncio.ensure_future(_disconnect(request))
-        try:
-            done, _ = await asyncio.wait(
-                {work, left},
-                timeout=self.settings.timeout_s,
-                return_when=asyncio.FIRST_COMPLETED,
-            )
-        finally:
-            for future in futures:  # now: the batcher must not begin with them
-                future.cancel()
-            left.cancel()
-        if work in done:
-            if any(isinstance(each, Exception) for each in work.result()):  # the batcher logged it
-                raise HTTPException(500, "This could not be computed; the server's log says why.")
-            return work.result()
-        if left in done:
-            raise HTTPException(CLIENT_CLOSED, "The client left.")
-        raise HTTPException(504, f"Expected an answer within {self.settings.timeout_s:g} seconds.")
+        except TimeoutError as error:
+            message = f"Expected an answer within {self.settings.timeout_s:g} seconds."
+            raise HTTPException(504, message) from error
+        except Exception as error:  # the batcher logged it
+            message = "This could not be computed; the server's log says why."
+            raise HTTPException(500, message) from error
 
 
 class _Metrics:
     """The metrics of a server, for Prometheus; `queue_length` returns how many sentences wait."""
 
     def __init__(self, queue_length: Callable[[], int]):
-        registry = self.registry = CollectorRegistry()
-        ProcessCollector(registry=registry)  # memory, processor time, open files
-
-        def metric(kind: Any, name: str, text: str, *labels: str, **buckets: Any) -> Any:
-            return kind(name, text, labels, registry=registry, **buckets)
-
-        def histogram(name: str, text: str, *labels: str) -> Any:
-            return metric(Histogram, name, text, *labels, buckets=_SECONDS)
-
-        self._requests = metric(Counter, "t2t_requests", "Answers.", "path", "status")
-        self._latency = histogram("t2t_request_seconds", "Of an answer.", "path")
-        self._sentences = metric(Counter, "t2t_sentences", "Sentences translated.", "model")
-        of_batch = ("kind", "model")
-        self._batch_seconds = histogram("t2t_batch_seconds", "Of a batch.", *of_batch)
-        self._batch_size = metric(
-            Histogram, "t2t_batch_size", "Jobs in a batch.", *of_batch, buckets=_SIZES
-        )
-        queue = Gauge("t2t_queue_length", "Jobs that wait.", registry=registry)
-        queue.set_function(queue_length)
+        self.registry = CollectorRegistry()
+        kept: dict[str, Any] = {"registry": self.registry}
+        seconds, batch = kept | {"buckets": _SECONDS}, ["kind", "model"]
+        ProcessCollector(**kept)  # memory, processor time, open files
+        Gauge("t2t_queue_length", "Jobs that wait.", **kept).set_function(queue_length)
+        self._requests = Counter("t2t_requests", "Answers.", ["path", "status"], **kept)
+        self._latency = Histogram("t2t_request_seconds", "Of an answer.", ["path"], **seconds)
+        self._sentences = Counter("t2t_sentences", "Sentences translated.", ["model"], **kept)
+        self._batch_seconds = Histogram("t2t_batch_seconds", "Of a batch.", batch, **seconds)
+        sizes = kept | {"buckets": _SIZES}
+        self._batch_size = Histogram("t2t_batch_size", "Jobs in a batch.", batch, **sizes)
 
     def request(self, path: str, status: int, seconds: float) -> None:
         """Counts an answer."""
         self._requests.labels(path, str(status)).inc()
         self._latency.labels(path).observe(seconds)
 
-    def batch(self, batch: Batch) -> None:
+    def batch(self, kind: str, size: int, seconds: float) -> None:
         """Counts a batch that was computed."""
-        kind, _, model = batch.kind.removesuffix(_BEST).partition(" ")
-        self._batch_size.labels(kind, model).observe(batch.size)
-        self._batch_seconds.labels(kind, model).observe(batch.seconds)
+        kind, _, model = kind.removesuffix(_BEST).partition(" ")
+        self._batch_size.labels(kind, model).observe(size)
+        self._batch_seconds.labels(kind, model).observe(seconds)
         if kind == "translate":
-            self._sentences.labels(model).inc(batch.size)
+            self._sentences.labels(model).inc(size)
 
 
 def _observed(
-    app: ASGIApp,
-    count: Callable[[str, int, float], None],
-    headers: Callable[[], dict[str, str]],
+    app: ASGIApp, metrics: _Metrics, headers: dict[str, str], stops: Callable[[], bool]
 ) -> ASGIApp:
-    """Middleware: passes path, status and seconds of each answer to `count`, and adds `headers`."""
+    """Middleware: counts each answer and adds headers."""
 
     async def call(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -337,19 +325,13 @@ def _observed(
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                MutableHeaders(scope=message).update(headers())
+                MutableHeaders(scope=message).update(headers | (_CLOSE if stops() else {}))
             await send(message)
 
         try:
             await app(scope, receive, send_and_note)
         finally:
             path = getattr(scope.get("route"), "path", "other")
-            count(path, status, time.perf_counter() - start)
+            metrics.request(path, status, time.perf_counter() - start)
 
     return call
-
-
-async def _disconnect(request: Request) -> None:
-    """Returns when the client of a request, whose body was read, has left."""
-    while (await request.receive())["type"] != "http.disconnect":
-        pass

@@ -26,15 +26,6 @@ class Closed(Exception):
     """The batcher is closed."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Batch:
-    """A computed batch, for statistics."""
-
-    kind: str
-    size: int
-    seconds: float
-
-
 @dataclasses.dataclass(eq=False)
 class _Job:
     kind: str
@@ -55,7 +46,7 @@ class Batcher:
         batch_timeout: seconds that a job waits for others to fill its batch.
         max_queue: jobs that wait.
         searches: threads that compute. Idle ones share the waiting jobs.
-        observe: called with each batch, in its thread.
+        observe: called with kind, size and seconds of each batch, in its thread.
     """
 
     def __init__(
@@ -67,7 +58,7 @@ class Batcher:
         batch_timeout: float = 0.005,
         max_queue: int = 256,
         searches: int = 1,
-        observe: Callable[[Batch], None] = lambda batch: None,
+        observe: Callable[[str, int, float], None] = lambda kind, size, seconds: None,
     ):
         self._compute = compute
         self._max_size, self._max_tokens = max_batch_size, max_batch_tokens
@@ -188,8 +179,7 @@ class Batcher:
             return
         for job, result in pairs:
             job.future.set_result(result)
-        seconds = time.perf_counter() - start
-        self._observe(Batch(batch[0].kind, len(batch), seconds))
+        self._observe(batch[0].kind, len(batch), time.perf_counter() - start)
 
 
 def _alike(a: _Job, b: _Job) -> bool:

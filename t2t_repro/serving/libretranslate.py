@@ -16,8 +16,8 @@ _NAMES = {
 }
 
 
-def choose(body: Libre, models: Sequence[ServedModel]) -> tuple[ServedModel, float | None]:
-    """Returns the model of two languages, and how likely the source is, in percent.
+def choose(body: Libre, models: Sequence[ServedModel]) -> tuple[ServedModel, dict | None]:
+    """Returns the model of two languages, and the detected source with its probability in percent.
 
     None: the source was named. Where it is "auto", of the models for the target it is that of the
     likeliest source.
@@ -35,23 +35,19 @@ def choose(body: Libre, models: Sequence[ServedModel]) -> tuple[ServedModel, flo
     text = body.q if isinstance(body.q, str) else "\n".join(body.q)
     shares = dict(_identify(text, models))
     likeliest = max(found, key=lambda served: shares.get(served.source, 0.0))
-    return likeliest, round(shares.get(likeliest.source, 0.0), 1)
+    confidence = round(shares.get(likeliest.source, 0.0), 1)
+    return likeliest, {"language": likeliest.source, "confidence": confidence}
 
 
 def answer(
-    body: Libre,
-    served: ServedModel,
-    confidence: float | None,
-    n_best: int,
-    translated: Sequence[Translation],
+    body: Libre, detected: dict | None, n_best: int, translated: Sequence[Translation]
 ) -> dict[str, Any]:
     """Returns the answer: lists for a list."""
     columns: dict[str, list] = {"translatedText": [each.translation for each in translated]}
     if n_best > 1:
         columns["alternatives"] = [[h.translation for h in t.n_best[1:]] for t in translated]
-    if confidence is not None:
-        found = {"language": served.source, "confidence": confidence}
-        columns["detectedLanguage"] = [found for _ in translated]
+    if detected:
+        columns["detectedLanguage"] = [detected for _ in translated]
     return {name: of if isinstance(body.q, list) else of[0] for name, of in columns.items()}
 
 

@@ -1,6 +1,7 @@
 """The schemas of requests, checked and split into sentences, and of answers."""
 
 import codecs
+import contextlib
 import dataclasses
 import email
 import itertools
@@ -10,8 +11,7 @@ from typing import Annotated, Any, Literal, cast
 
 import sentencex
 from fastapi import HTTPException
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, ValidationError
-from pydantic_core import from_json
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, TypeAdapter
 from starlette.requests import Request
 
 from t2t_repro.serving.models import Hypothesis
@@ -19,6 +19,7 @@ from t2t_repro.serving.models import Hypothesis
 # Characters that are split at once: where quotation marks are not closed, sentencex takes a time
 # with the square of what it gets, and everyone else waits.
 PIECE = 4000
+_OBJECT = TypeAdapter(dict[str, Any])
 
 
 class Translate(BaseModel):
@@ -104,24 +105,15 @@ def values_of(request: Request, body: bytes) -> dict[str, Any]:
     """Returns the values of a request: a JSON object, or a form or query string with a field "q".
 
     Raises:
-        HTTPException: with 400 if it is neither.
+        ValidationError: if it is neither.
     """
     body = body.removeprefix(codecs.BOM_UTF8)
     if not body.lstrip().startswith(b"{"):
-        try:
+        with contextlib.suppress(ValueError):  # not UTF-8, or too many
             fields = _fields(request, body)
-        except ValueError:  # not UTF-8, or too many
-            fields = []
-        texts = [value for name, value in fields if name == "q"]
-        if texts:
-            return {**dict(fields), "q": texts[0] if len(texts) == 1 else texts}
-    try:
-        values = from_json(body)
-    except ValueError as error:  # not UTF-8, not JSON, half of a surrogate pair, nested without end
-        raise bad(f"a JSON object in UTF-8. Received: {str(error)[:200]}") from error
-    if not isinstance(values, dict):
-        raise bad("a JSON object")
-    return values
+            if texts := [value for name, value in fields if name == "q"]:
+                return {**dict(fields), "q": texts[0] if len(texts) == 1 else texts}
+    return _OBJECT.validate_json(body)
 
 
 def _fields(request: Request, body: bytes) -> list[tuple[str, str]]:
@@ -136,19 +128,6 @@ def _fields(request: Request, body: bytes) -> list[tuple[str, str]]:
         text += f"&{body.decode()}"
     options: Any = {"keep_blank_values": True, "errors": "strict", "max_num_fields": 100}
     return urllib.parse.parse_qsl(text, **options) + fields
-
-
-def checked(kind: type[BaseModel], values: dict[str, Any]) -> Any:
-    """Returns the body of these values.
-
-    Raises:
-        HTTPException: with 400 if they are invalid.
-    """
-    try:
-        return kind.model_validate(values)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        raise bad(f'another "{first["loc"][0]}": {first["msg"]}') from None
 
 
 def bad(what: str) -> HTTPException:

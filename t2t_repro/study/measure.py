@@ -27,6 +27,7 @@ def measure(path: str, bleu_sentences: int, ended: bool) -> dict[str, Any]:
     Returns:
         The fields of `results.CellResult`, as JSON.
     """
+    from t2t_repro.data import pipeline
     from t2t_repro.interop import usr_dir
     from t2t_repro.models.transformer import Transformer
     from t2t_repro.study import norms
@@ -37,7 +38,9 @@ def measure(path: str, bleu_sentences: int, ended: bool) -> dict[str, Any]:
         usr_dir.load(config.t2t_usr_dir)
     problem = registry.get_problem(config.problem)
     model = trainer.build_model(config, problem)  # as it was before the first step
-    batches = _first_batches(config, problem)
+    data = (problem, Split.TRAIN, config.hparams, config.data_dir)
+    made = pipeline.make_dataset(*data, training=True, seed=config.random_seed)
+    batches = list(itertools.islice(made, _COUNTED))  # with which the training begins
     gradients = norms.GradientNorms(model)
     saved = checkpoints.list_checkpoints(RunDirectory(path).path)
     ends = {checkpoints.step_of(each): each for each in (*saved[:1], *saved[-1:])}
@@ -66,16 +69,6 @@ def measure(path: str, bleu_sentences: int, ended: bool) -> dict[str, Any]:
         if bleu_sentences and hasattr(model, "decode_step"):
             result |= _translate(model, config.data_dir, problem, bleu_sentences)
     return result
-
-
-def _first_batches(config: RunConfig, problem: Problem) -> list[dict[str, np.ndarray]]:
-    """Returns the batches with which the training of a run begins."""
-    from t2t_repro.data import pipeline
-
-    where = (config.hparams, config.data_dir)
-    seed = config.random_seed
-    data = pipeline.make_dataset(problem, Split.TRAIN, *where, training=True, seed=seed)
-    return list(itertools.islice(data, _COUNTED))
 
 
 def _evaluate(model, batches: list, config: RunConfig, problem: Problem) -> dict[str, float]:

@@ -107,22 +107,16 @@ class Difference:
     """Two variants by one measure, over the seeds of both.
 
     Attributes:
-        first, second: the means.
+        mean: of the first less the second.
+        half: half of its 95 % interval; None: of one seed.
         seeds: how many.
-        half: half of the 95 % interval of the difference; None: of one seed.
         less_is_better: whether it is of a loss.
     """
 
-    first: float
-    second: float
-    seeds: int
+    mean: float
     half: float | None
+    seeds: int
     less_is_better: bool
-
-    @property
-    def mean(self) -> float:
-        """The first less the second."""
-        return self.first - self.second
 
     @property
     def better(self) -> int | None:
@@ -140,12 +134,10 @@ def compare(
         {r.seed: value for r in side if (value := getattr(r, measure)) is not None}
         for side in (first, second)
     )
-    seeds = sorted(ones.keys() & others.keys())
-    if not seeds:
+    found = [ones[seed] - others[seed] for seed in sorted(ones.keys() & others.keys())]
+    if not found:
         return None
-    half = half_interval([ones[seed] - others[seed] for seed in seeds])
-    mine, theirs = (statistics.fmean(side[seed] for seed in seeds) for side in (ones, others))
-    return Difference(mine, theirs, len(seeds), half, measure != "bleu")
+    return Difference(statistics.fmean(found), half_interval(found), len(found), measure != "bleu")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from t2t_repro.serving.batching import Batch, Batcher, Closed, QueueFull
+from t2t_repro.serving.batching import Batcher, Closed, QueueFull
 
 
 class Computer:
@@ -25,7 +25,10 @@ class Computer:
             return [str(payload).upper() for payload in payloads]
 
         both = {"a": compute, "b": compute}
-        observe = self.observed.append
+
+        def observe(kind, size, seconds):
+            self.observed.append((kind, size, seconds >= 0))
+
         self.batcher = Batcher(both, observe=observe, batch_timeout=0.0, **settings)
         self.first = self.batcher.submit("a", ["first"], [1])[0]
         assert began.wait(20)
@@ -44,8 +47,7 @@ def test_each_gets_its_own_answer_in_batches_of_the_largest_size():
     assert computer.finish() == [texts[:3], texts[3:6], texts[6:]]
     assert [future.result(1) for future in futures] == [text.upper() for text in texts]
     assert computer.first.result(1) == "FIRST"
-    assert [(b.kind, b.size) for b in computer.observed] == [("a", n) for n in (1, 3, 3, 1)]
-    assert all(isinstance(b, Batch) and b.seconds >= 0 for b in computer.observed)
+    assert computer.observed == [("a", n, True) for n in (1, 3, 3, 1)]
 
 
 def test_long_ones_and_other_kinds_wait_for_a_batch_of_their_own():
