@@ -29,7 +29,7 @@ BUDGETS = {
     "t2t_repro/paper": 385,
     "t2t_repro/parsing": 710,
     "t2t_repro/scoring": 299,
-    "t2t_repro/serving": 766,
+    "t2t_repro/serving": 770,
     "t2t_repro/study": 873,
     "t2t_repro/text": 1160,
     "t2t_repro/training": 2565,

@@ -118,16 +118,15 @@ def values_of(request: Request, body: bytes) -> dict[str, Any]:
 
 def _fields(request: Request, body: bytes) -> list[tuple[str, str]]:
     """Returns name and value of each field of the query and of a form, of a browser's too."""
-    kind, text = request.headers.get("content-type", ""), request.url.query
-    fields = []
-    if kind.startswith("multipart/form-data"):
-        parts = email.message_from_bytes(f"Content-Type: {kind}\r\n\r\n".encode() + body).walk()
-        named = ((p.get_param("name", header="content-disposition"), p) for p in parts)
-        fields = [(str(n), cast(bytes, p.get_payload(decode=True)).decode()) for n, p in named if n]
-    else:
-        text += f"&{body.decode()}"
+    kind = request.headers.get("content-type", "")
     options: Any = {"keep_blank_values": True, "errors": "strict", "max_num_fields": 100}
-    return urllib.parse.parse_qsl(text, **options) + fields
+    fields = urllib.parse.parse_qsl(request.url.query, **options)
+    if not kind.startswith("multipart/form-data"):
+        return fields + urllib.parse.parse_qsl(body.decode(), **options)
+    parts = email.message_from_bytes(f"Content-Type: {kind}\r\n\r\n".encode() + body).walk()
+    named = ((p.get_param("name", header="content-disposition"), p) for p in parts)
+    decoded = ((n, cast(bytes, p.get_payload(decode=True)).decode()) for n, p in named if n)
+    return fields + [(str(name), value) for name, value in decoded]
 
 
 def bad(what: str) -> HTTPException:
