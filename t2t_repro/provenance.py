@@ -133,7 +133,7 @@ def write_of_run(
         settings, earlier = run.decode_settings(), read(parent) if parent else None
         translate = _by_model(run, checkpoint, settings)
         write(run, checkpoint, run.path, RUN, settings, translate, program, earlier)
-        print(f"Recorded: {run.path / PROVENANCE}. t2t-show --verify checks it.")
+        print(f"Recorded: {run.path / PROVENANCE}. Check it: t2t-show {run.path} --verify")
     except (UserError, OSError) as error:
         print(f"No {PROVENANCE} was written: {error}")
 

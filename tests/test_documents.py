@@ -1,12 +1,16 @@
-"""The documents that are programs: docs/keras.md, the lessons in notebooks/, the API reference."""
+"""The documents' commands, programs (docs/keras.md), lessons (notebooks/) and API reference."""
 
+import importlib
 import os
 import pathlib
 import re
+import shlex
 import subprocess
 import sys
 
 import pytest
+
+from t2t_repro import cli
 
 ROOT = pathlib.Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "keras.md").read_text(encoding="utf-8")
@@ -37,6 +41,26 @@ def scripts(folder, backend, *names):
     """Runs scripts of docs/keras.md, each in a process of its own; returns what each printed."""
     texts = (re.search(rf"```python\n(# {n}\n.*?)```", PAGE, re.DOTALL)[1] for n in names)
     return [run(folder, "-c", text, KERAS_BACKEND=backend) for text in texts]
+
+
+class Parsed(Exception):
+    """A program accepts its flags."""
+
+
+@pytest.mark.parametrize("page", ["README.md", *sorted(p.name for p in ROOT.glob("docs/*.md"))])
+def test_the_flags_of_the_commands_exist(page, monkeypatch):
+    def parse(*arguments, known=cli._parse):
+        known(*arguments)
+        raise Parsed
+
+    monkeypatch.setattr(cli, "_parse", parse)
+    programs = dict(re.findall(r'"(t2t-[\w-]+)": "(\w+)"', (ROOT / "setup.py").read_text()))
+    path = ROOT / page if page == "README.md" else ROOT / "docs" / page
+    text = path.read_text(encoding="utf-8").replace("\\\n", "")
+    for call in re.findall(r"(?:^|[`&] ?|exec )(t2t-[^`&\n]* --\w+=[^`&\n]*)", text, re.M):
+        program, *flags = shlex.split(call.rstrip("'"), comments=True)
+        with pytest.raises(Parsed):
+            importlib.import_module(f"t2t_repro.bin.{programs[program]}").console(flags)
 
 
 @pytest.mark.slow

@@ -189,8 +189,7 @@ def check_of(args: flags.FlagValues, problem: Problem) -> str:
 
 def t2t_num_shards(problem: Problem) -> int:
     """Returns the number of tensor2tensor's training files."""
-    splits = {entry["split"]: entry["shards"] for entry in problem.dataset_splits}
-    return splits.get(Split.TRAIN, 0)
+    return {each["split"]: each["shards"] for each in problem.dataset_splits}.get(Split.TRAIN, 0)
 
 
 def t2t_vocab_size(problem: Problem) -> int:
@@ -226,8 +225,11 @@ def make_data(job: "Job", machine: Any, parent: str | None) -> dict:
     `parent` is the run whose vocabulary they get, if any.
     """
     from t2t_repro.data.generate import generate_data
+    from t2t_repro.data.needs import requirements
 
     say = functools.partial(print, file=sys.stderr)
+    if (needed := requirements(job.problem, job.data_dir, job.tmp_dir)).downloads:
+        say(f"{job.problem.name}: {needed}.")
     summary = generate_data(job, machine, report=say)
     print_summary(summary)
     if parent:
@@ -250,8 +252,7 @@ def print_proposal(job: "Job", summary: dict, parent: str | None) -> None:
     from t2t_repro.data import preset
 
     if parent:
-        warm_start = shlex.quote(f"--warm_start_from={parent}")
-        print(f"  proposed: {warm_start} (its weights belong to this vocabulary)")
+        print(f"  proposed: {shlex.quote(f'--warm_start_from={parent}')} (it has this vocabulary)")
     elif preset.is_for(job.problem) and Split.TRAIN in summary["splits"]:
         proposed = preset.proposed(job.problem, job.data_dir, preset.TextSize.from_summary(summary))
         print(f"  proposed: {proposed.flags()} ({proposed.reason})")
@@ -284,8 +285,7 @@ def chosen_problems(wanted: str, excluded: str = "") -> list[str]:
         else:
             registry.get_problem(name)
             names.append(name)
-    out = [part for part in excluded.split(",") if part]
-    names = [name for name in dict.fromkeys(names) if not any(part in name for part in out)]
+    names = [n for n in dict.fromkeys(names) if not any(p in n for p in excluded.split(",") if p)]
     if not names:
         raise UserError(
             f"Expected a problem. Received: --problem={wanted} --exclude_problems={excluded}, "
