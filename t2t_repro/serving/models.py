@@ -18,7 +18,6 @@ from t2t_repro.files import literal, sha256
 from t2t_repro.process import available_cores
 
 _CODE = "[A-Za-z]{2,3}(?:_[A-Za-z]{2,4})?"
-_ALL = 1 << 30  # sentences of a batch: all that are given
 _MODEL = re.compile(f"(?:({_CODE})-({_CODE})=)?(.*)", re.DOTALL)
 
 
@@ -121,7 +120,7 @@ class CTranslate2Model:
         threads = available_cores() // searches if searches > 1 else 0
         engine = CTranslate2Engine(folder, threads=threads, searches=searches)
         engine.check_vocabularies(encoders)
-        settings = DecodeHParams(**record.decoding, batch_size=_ALL)  # type: ignore[arg-type]
+        settings = DecodeHParams(**record.decoding, batch_size=1 << 30)  # type: ignore[arg-type]
         self._best, self._beams = (
             Translator(engine, encoders, each, warn=lambda text: None)
             for each in (settings, dataclasses.replace(settings, return_beams=True))

@@ -181,7 +181,6 @@ def _sentences(line: str, language: str) -> Iterator[str]:
 
 def check_lengths(tokens: list[int], most: int) -> None:
     """Refuses a sentence of too many tokens, with 413."""
-    for i, count in enumerate(tokens):
-        if count > most:
-            received = f"Received: {count} in sentence {i + 1}. Split it."
-            raise HTTPException(413, f"Expected at most {most} tokens a sentence. {received}")
+    for i, n in enumerate(tokens, 1):
+        if n > most:
+            raise HTTPException(413, f"Expected at most {most} tokens in sentence {i}, not {n}.")

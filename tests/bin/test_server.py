@@ -16,7 +16,7 @@ import pytest
 
 from t2t_repro.bin import decoder, exporter, server
 from t2t_repro.serving import models
-from t2t_repro.serving.server import warn_of_reach
+from t2t_repro.serving.server import listen, warn_of_reach
 from tests.programs import call
 from tests.provenances import recorded
 
@@ -58,6 +58,13 @@ def test_onednn_is_off_unless_asked_for(given, folder, monkeypatch):
 def test_a_warning_where_others_can_ask(address, warned, capsys):
     warn_of_reach(address)
     assert (address in capsys.readouterr().err) == warned
+
+
+def test_a_connection_waits_for_no_full_packet():
+    """An answer's body would come 40 ms after its head."""
+    with listen("127.0.0.1", 0) as sock, socket.create_connection(sock.getsockname()):
+        with sock.accept()[0] as accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 # A model that takes its time and reverses letters; no TensorFlow is loaded.
