@@ -9,7 +9,6 @@ import importlib.metadata
 import json
 import os
 import pathlib
-import subprocess
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -20,7 +19,7 @@ from t2t_repro.decoding import tune
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
 from t2t_repro.files import sha256, write_text_atomic
-from t2t_repro.problem import Split, check_text
+from t2t_repro.problem import check_text
 from t2t_repro.run_directory import PROVENANCE, TRAINING_DATA, TUNED
 from t2t_repro.runs import TrainedRun, trained_run
 from t2t_repro.text.encoders import EOS_ID
@@ -30,7 +29,6 @@ RUN = "run"  # what a record is of, if not of an export, whose --format it names
 OK, CHANGED, MISSING, NOT_HERE, NOTE = "ok", "CHANGED", "MISSING", "not here", "note"
 TOLERANCE = 0.01  # of a score, which other hardware computes a little otherwise
 COUNT = 20  # golden sentences
-_LONGEST = 100  # tokens; longer ones take long
 _FIELDS = ("beam_size", "alpha", "extra_length", "max_input_size")  # that decide a translation
 _PACKAGES = {"tensorflow", "tensorflow-text", "keras", "numpy", "jax", "sacrebleu", "ctranslate2"}
 _Path = str | os.PathLike
@@ -240,21 +238,18 @@ def _by_model(run: TrainedRun, checkpoint: pathlib.Path, settings: DecodeHParams
 def _sources(run: TrainedRun) -> list[str]:
     """Returns sentences of a run's dev split, spread over it; [] where there is no such text, or
     the model, the user's own, does not decode."""
-    from t2t_repro.data.pipeline import read_split
+    from t2t_repro.decoding.dev_bleu import DevSample
     from t2t_repro.decoding.translate import one_line
 
     if not hasattr(registry.get_model(run.config.hparams.model), "decode_step"):
         return []
     try:
         check_text(run.problem, "")
-        examples = list(read_split(run.problem, Split.EVAL, run.data_dir))
+        sample = DevSample(run.problem, run.data_dir, count=COUNT)
     except UserError:
         return []
-    decode = run.encoders["inputs"].decode
-    short = [each["inputs"] for each in examples if 1 < len(each["inputs"]) <= _LONGEST]
-    count = min(COUNT, len(short))
-    taken = (short[i * len(short) // count] for i in range(count))
-    texts = (one_line(decode([i for i in ids if i != EOS_ID])).strip() for ids in taken)
+    decode = sample.encoders["inputs"].decode
+    texts = (one_line(decode([i for i in ids if i != EOS_ID])).strip() for ids in sample.sources)
     return [text for text in dict.fromkeys(texts) if text]
 
 
@@ -318,9 +313,6 @@ def _program(name: str) -> dict[str, str]:
     """Returns a program's versions and device here; it loads Keras for the device."""
     from t2t_repro.training import devices
 
-    # "-dirty" behind the commit where files differ; "" where it is no checkout.
-    git = ["git", "-C", str(pathlib.Path(__file__).parent), "describe", "--always", "--dirty"]
-    commit = subprocess.run([*git, "--exclude=*"], capture_output=True, text=True, check=False)
-    of = {"program": name, "t2t_repro": __version__, "commit": commit.stdout.strip()}
+    of = {"program": name, "t2t_repro": __version__}
     versions = ((each.name, each.version) for each in importlib.metadata.distributions())
     return of | {n: v for n, v in versions if n in _PACKAGES} | {"device": devices.described()}
