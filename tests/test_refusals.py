@@ -31,7 +31,7 @@ ROWS = [
     ("evaluator", "--checkpoints=run", "checkpoint_path"),
     # A flag's value that cannot be, or none.
     ("trainer", f"{TINY} {REVERSE} --train_steps=many", "--train_steps"),
-    ("trainer", f"{TINY} {REVERSE} --schedule=tarin", "'train'"),
+    ("trainer", f"{TINY} {REVERSE} --schedule=tarin", "--schedule"),
     ("trainer", "--problem", "--problem"),
     ("trainer", "run", "run"),
     ("server", "--model=run --port=http", "--port"),

@@ -78,9 +78,7 @@ class TrainFlags:
     tmp_dir: str = flag("/tmp/t2t_datagen", "The folder of raw files, as t2t-datagen's.")
     registry_help: bool = flag(False, "List problems, hparam sets and models, and stop.")
     generate_data: bool = flag(False, "Make the problem's files first.")
-    schedule: str = flag(
-        SCHEDULES[0], "continuous_train_and_eval, train_and_evaluate (the same), train or evaluate."
-    )
+    schedule: str = flag(SCHEDULES[0], "What to do; the first two are the same.", choices=SCHEDULES)
     train_steps: int | None = flag(
         None, "The step, or gathered update, at which the run ends; default: its set's.", least=1
     )

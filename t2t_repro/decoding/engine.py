@@ -246,20 +246,11 @@ class Ensemble(keras.Model):
 
     Args:
         models: `Transformer`s, at least one.
-
-    Raises:
-        UserError: if their vocabularies differ in size.
     """
 
     def __init__(self, models: Sequence[keras.Model]):
         super().__init__(autocast=False, name="ensemble")
         self.models = list(models)
-        sizes = {(m.inputs_vocab_size, m.targets_vocab_size) for m in self.models}
-        if len(sizes) != 1:
-            raise UserError(
-                "Expected models of an ensemble with vocabularies of the same sizes. Received: "
-                f"{', '.join(map(str, sorted(sizes)))}. Leave the others out."
-            )
         self.built = True
 
     @property

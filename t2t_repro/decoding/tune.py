@@ -13,7 +13,6 @@ import hashlib
 import json
 import os
 import pathlib
-import shutil
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar
@@ -29,7 +28,6 @@ from t2t_repro.run_directory import PROVENANCE, TUNED, RunDirectory
 from t2t_repro.training.state import WEIGHTS, read_ranking
 
 DEFAULT = DecodeHParams()
-_WORK = ".candidates"  # in the folder of the result, while it is made
 # BLEU. On a thousand sentences such a difference is chance: checkpoints and length penalties ahead
 # on dev were behind on test (benchmarks/RESULTS.md, "Regularizers").
 _CHANCE = 0.3
@@ -52,9 +50,6 @@ class Beams:
     beam_size: int
     alpha: float
     bleu: float
-
-    def __post_init__(self):
-        DecodeHParams(beam_size=self.beam_size, alpha=self.alpha)
 
     def __str__(self) -> str:
         return f"beam_size={self.beam_size},alpha={self.alpha:g}"
@@ -173,90 +168,80 @@ def tune(
     Raises:
         UserError: if a checkpoint is damaged, or there is no dev split.
     """
-    out.path.mkdir(parents=True, exist_ok=True)
-    with files.locked(out.path, say):
-        shutil.rmtree(out.path / _WORK, ignore_errors=True)  # that of a call that was killed
-        try:
-            return _tune(run, out, request, say, searches)
-        finally:  # whole sets of weights, perhaps on a disk that is full
-            shutil.rmtree(out.path / _WORK, ignore_errors=True)
-
-
-def _tune(
-    run: Any, out: RunDirectory, request: TuneRequest, say: Callable[[str], None], searches: int
-) -> TunedDecoding:
     from t2t_repro.decoding.dev_bleu import DevSample
     from t2t_repro.decoding.engine import ModelEngine
     from t2t_repro.training import checkpoints
 
-    candidates = _candidates(run, request.n)
-    sample = DevSample(run.problem, run.data_dir, count=request.sentences)
-    asked = {name: str(value) for name, value in dataclasses.asdict(request).items()}
-    asked["checkpoints"] = _digest(path for _, paths in candidates for path in paths)
-    asked["sentences"] = sample.digest
-    if run.problem.decode_hparams:
-        asked["decode_hparams"] = run.problem.decode_hparams
-    before = read(out.path)
-    earlier = checkpoints.list_checkpoints(out.path)
-    if before and before.asked == asked and before.weights_digest == _digest(earlier):
-        say(f"{out.path} is tuned already: {before.weights.name}, {before.search}.")
-        return before
+    out.path.mkdir(parents=True, exist_ok=True)
+    with files.locked(out.path, say), files.scratch_folder(out.path / "candidates") as work:
+        candidates = _candidates(run, request.n)
+        sample = DevSample(run.problem, run.data_dir, count=request.sentences)
+        asked = {name: str(value) for name, value in dataclasses.asdict(request).items()}
+        asked["checkpoints"] = _digest(path for _, paths in candidates for path in paths)
+        asked["sentences"] = sample.digest
+        if run.problem.decode_hparams:
+            asked["decode_hparams"] = run.problem.decode_hparams
+        before = read(out.path)
+        earlier = checkpoints.list_checkpoints(out.path)
+        if before and before.asked == asked and before.weights_digest == _digest(earlier):
+            say(f"{out.path} is tuned already: {before.weights.name}, {before.search}.")
+            return before
 
-    say(f"Choosing by sacreBLEU of {sample.described}: {sample.signature}")
-    model = run.new_model()
-    engine = ModelEngine(model, searches)
+        say(f"Choosing by sacreBLEU of {sample.described}: {sample.signature}")
+        model = run.new_model()
+        engine = ModelEngine(model, searches)
 
-    def score(what: str, settings: DecodeHParams) -> float:
-        started = time.monotonic()
-        bleu = round(sample.score(engine, settings), 2)
-        say(f"{what}: {bleu:.2f} ({took(time.monotonic() - started)})")
-        return bleu
+        def score(what: str, settings: DecodeHParams) -> float:
+            started = time.monotonic()
+            bleu = round(sample.score(engine, settings), 2)
+            say(f"{what}: {bleu:.2f} ({took(time.monotonic() - started)})")
+            return bleu
 
-    tried: list[Weights] = []
-    averages: list[pathlib.Path] = []
-    of_problem = DecodeHParams.parse("", run.problem.decode_hparams)
-    usual = min(request.beams, key=lambda beam_size: abs(beam_size - DEFAULT.beam_size))
-    first = dataclasses.replace(of_problem, beam_size=usual, alpha=DEFAULT.alpha)
-    for number, (name, paths) in enumerate(candidates):
-        averages.append(checkpoints.average(paths, out.path / _WORK / str(number)))
-        checkpoints.load_weights(model, averages[-1])
-        steps = tuple(checkpoints.step_of(path) for path in paths)
-        tried.append(Weights(name, steps, score(name, first)))
-    weights = _best(tried, newest=_rate_falls(run.config.hparams, tried[0].steps[-1]))
-    taken = averages[tried.index(weights)]
-    checkpoints.load_weights(model, taken)
+        tried: list[Weights] = []
+        averages: list[pathlib.Path] = []
+        of_problem = DecodeHParams.parse("", run.problem.decode_hparams)
+        usual = min(request.beams, key=lambda beam_size: abs(beam_size - DEFAULT.beam_size))
+        first = dataclasses.replace(of_problem, beam_size=usual, alpha=DEFAULT.alpha)
+        for number, (name, paths) in enumerate(candidates):
+            averages.append(checkpoints.average(paths, work / str(number)))
+            checkpoints.load_weights(model, averages[-1])
+            steps = tuple(checkpoints.step_of(path) for path in paths)
+            tried.append(Weights(name, steps, score(name, first)))
+        weights = _best(tried, newest=_rate_falls(run.config.hparams, tried[0].steps[-1]))
+        taken = averages[tried.index(weights)]
+        checkpoints.load_weights(model, taken)
 
-    def search(beam_size: int, alpha: float) -> Beams:
-        settings = dataclasses.replace(first, beam_size=beam_size, alpha=alpha)
-        if settings == first:
-            return Beams(beam_size, alpha, weights.bleu)
-        return Beams(beam_size, alpha, score(f"beam {beam_size}, alpha {alpha:g}", settings))
+        def search(beam_size: int, alpha: float) -> Beams:
+            settings = dataclasses.replace(first, beam_size=beam_size, alpha=alpha)
+            if settings == first:
+                return Beams(beam_size, alpha, weights.bleu)
+            return Beams(beam_size, alpha, score(f"beam {beam_size}, alpha {alpha:g}", settings))
 
-    searched = [search(first.beam_size, alpha) for alpha in request.penalties]
-    alpha = _good(searched)[0].alpha  # the most usual
-    searched += [search(beams, alpha) for beams in request.beams if beams != first.beam_size]
-    best = min(_good(searched), key=lambda each: abs(each.beam_size - first.beam_size))
+        searched = [search(first.beam_size, alpha) for alpha in request.penalties]
+        alpha = _good(searched)[0].alpha  # the most usual
+        searched += [search(beams, alpha) for beams in request.beams if beams != first.beam_size]
+        best = min(_good(searched), key=lambda each: abs(each.beam_size - first.beam_size))
 
-    # After a kill decoding.json lacks the weights' digest, so they are made again.
-    run.copy_description(out)
-    written = checkpoints.copy_weights(taken, out.checkpoints_dir)
-    (out.path / PROVENANCE).unlink(missing_ok=True)  # it is of the weights before
-    for path in earlier:
-        if path != written:
-            checkpoints.delete(path)
-    result = TunedDecoding(
-        weights=weights,
-        search=best,
-        sentences=sample.described,
-        signature=sample.signature,
-        asked=asked,
-        weights_tried=tuple(tried),
-        searches_tried=tuple(searched),
-        weights_digest=_digest([written]),
-    )
-    result.write(out.path)
-    say(f"Chose {weights.name} and {best}: {best.bleu:.2f} BLEU on dev. Written to {out.path}.")
-    return result
+        # After a kill decoding.json lacks the weights' digest, so they are made again.
+        run.copy_description(out)
+        written = checkpoints.copy_weights(taken, out.checkpoints_dir)
+        (out.path / PROVENANCE).unlink(missing_ok=True)  # it is of the weights before
+        for path in earlier:
+            if path != written:
+                checkpoints.delete(path)
+        result = TunedDecoding(
+            weights=weights,
+            search=best,
+            sentences=sample.described,
+            signature=sample.signature,
+            asked=asked,
+            weights_tried=tuple(tried),
+            searches_tried=tuple(searched),
+            weights_digest=_digest([written]),
+        )
+        result.write(out.path)
+        say(f"Chose {weights.name} and {best}: {best.bleu:.2f} BLEU on dev. Written to {out.path}.")
+        return result
 
 
 def _candidates(run: Any, n: int) -> list[tuple[str, list[pathlib.Path]]]:

@@ -12,12 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from t2t_repro.errors import UserError
 from t2t_repro.text import tokenizer
-from t2t_repro.text.encoders import (
-    PieceEncoder,
-    check_unique,
-    read_vocabulary,
-    write_vocabulary,
-)
+from t2t_repro.text.encoders import PieceEncoder, check_unique, read_vocabulary, write_vocabulary
 from t2t_repro.text.escaping import (
     ESCAPE_CHARACTERS,
     escape_character,

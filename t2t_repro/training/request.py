@@ -93,9 +93,6 @@ class TrainRequest:
         samples_every: at the steps that are multiples of this; 0: never.
         load_user_code: loads the user's package in a new process; None: there is none. It is
             pickled.
-
-    Raises:
-        UserError: on an unknown schedule.
     """
 
     run: RunDirectory
@@ -117,10 +114,6 @@ class TrainRequest:
     make_bleu: "Callable[[keras.Model, str], Any] | None" = None
     samples_every: int = 0
     load_user_code: Callable[[], None] | None = None
-
-    def __post_init__(self):
-        if self.schedule not in SCHEDULES:
-            raise unknown("schedule", self.schedule, SCHEDULES)
 
     def check(self) -> None:
         """Refuses, before anything heavy is loaded, requests that would fail later.

@@ -32,14 +32,7 @@ from t2t_repro.models.build import model_for
 from t2t_repro.models.finite_step import FiniteStepModel
 from t2t_repro.problem import Problem, Split
 from t2t_repro.run_directory import PLAN, TRAINING_DATA, WARM_START, RunConfig, RunDirectory
-from t2t_repro.training import (
-    checkpoints,
-    devices,
-    distribution,
-    optimizers,
-    trainable,
-    warm_start,
-)
+from t2t_repro.training import checkpoints, devices, distribution, optimizers, trainable, warm_start
 from t2t_repro.training.devices import ONE, Devices
 from t2t_repro.training.evaluation import Evaluator, evaluation_data
 from t2t_repro.training.log import TrainingLog, make_writer, norms
@@ -330,7 +323,7 @@ class Trainer:
 
         Raises:
             UserError: if the loss or a gradient is not finite (the step is named), there is no
-                memory, all checkpoints are damaged, or the data end.
+                memory, or all checkpoints are damaged.
             Interrupted: on a signal, inside `process.handle_signals`. The step that ran is saved.
             OSError: if a checkpoint could not be written; the earlier ones are whole.
         """
@@ -386,13 +379,9 @@ class Trainer:
         """Makes a step, reports it, saves and evaluates if due; returns whether to stop."""
         started = time.monotonic()
         losses: list[float] = []
-        tokens, batch = 0, {}
+        tokens = 0
         while len(losses) < self.batches_per_step:
-            if not (batch := next(batches, {})):
-                raise UserError(
-                    f"Expected endless training data. Received: {self._batches} batches. Make "
-                    "the dataset with training=True, or repeat it."
-                )
+            batch = next(batches)
             self._batches += 1
             made = self._train_on(train_step, batch, len(losses))
             if made.finite:
