@@ -187,8 +187,7 @@ def load_usr_dir(path: str) -> None:
         sys.path.remove(str(folder.parent))
     if module.__file__ != str(init):
         raise UserError(
-            f"Expected --t2t_usr_dir to have a name of its own. Received: {path!r}, and "
-            f"{module.__file__} is {folder.name} already. Rename the folder."
+            f"Expected --t2t_usr_dir with a name that {module.__file__} has not. Received: {path}."
         )
     _USR_DIRS[folder.name] = str(folder)
 

@@ -60,8 +60,7 @@ def trained_run(
             " ".join(f"--{name}={value}" for name, value in of.items()) for of in (there, wrong)
         )
         raise UserError(
-            f"Expected {said} and the hparams with which {run.path} was made. Received: "
-            f"{received}. Leave it out, or give another run."
+            f"Expected {said} and the hparams of {run.path}. Received: {received}. Leave it out."
         )
     return run
 
@@ -252,8 +251,7 @@ class TrainedRun(RunDirectory):
         for other in others:
             if other._ids != self._ids:
                 raise UserError(
-                    f"Expected runs of {self.config.problem} with the same vocabulary in "
-                    f"--ensemble. Received: {other.path}, of {other.config.problem}."
+                    f"Expected one problem and vocabulary in --ensemble. Received: {other.path}."
                 )
             models.append(other.on(self.devices).model(**how))
         return Ensemble(models) if others else models[0]

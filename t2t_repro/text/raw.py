@@ -16,7 +16,7 @@ from t2t_repro.errors import UserError
 
 _BROKEN_GZIP = (gzip.BadGzipFile, EOFError, zlib.error)
 _BREAKS = re.compile(r"[\r\n]+")
-_SEGMENT = re.compile(r"<seg[^>]*>(.*)</seg>$")
+_SEGMENT = re.compile(r"^<seg[^>]*>(.*)</seg>$")
 _MARKUP = re.compile(r"\s*<(\?xml|!doctype|(src|ref|tst)set|mteval|seg|tmx|xliff)\b", re.IGNORECASE)
 FILE_BYTE_BUDGET = 1e6  # of `sample_lines`
 
@@ -96,20 +96,16 @@ def lines(path: str | os.PathLike) -> Iterator[str]:
                 f"0x{line[error.start]:02x} at line {number}, column {error.start + 1}. "
                 "Convert it: iconv -f WINDOWS-1252 -t UTF-8, or -f UTF-16 if this is line 1."
             ) from error
-        if (
-            number == 1
-            and not is_sgml
-            and (_MARKUP.match(text) or 4 * text.count("\0") > len(text))
-        ):
+        if is_sgml:
+            yield from _SEGMENT.findall(text.strip())
+        elif number == 1 and (_MARKUP.match(text) or 4 * text.count("\0") > len(text)):
             raise UserError(
                 f"Expected plain text in {os.fspath(path)}, a sentence a line. Received: "
                 f"{text[:60]!r}. Name WMT's SGML .sgm; take the text out of XML; convert UTF-16: "
                 "iconv -f UTF-16LE -t UTF-8."
             )
-        if not is_sgml:
+        else:
             yield text.removesuffix("\n").removesuffix("\r")
-        elif segment := _SEGMENT.match(text.strip()):
-            yield segment[1]
 
 
 def joined(text: str) -> str:

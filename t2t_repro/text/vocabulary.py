@@ -52,8 +52,7 @@ def read(
         return ByteTextEncoder()
     if not os.path.isfile(path):
         raise UserError(
-            f"Expected the vocabulary {os.fspath(path)!r}. Received: no such file. Make it: "
-            f"{command}"
+            f"Expected the vocabulary {os.fspath(path)!r}. Received: none. Make it: {command}"
         )
     status = os.stat(path)
     return _unchanged(kind, os.fspath(path), oov, (status.st_size, status.st_mtime_ns))
@@ -63,9 +62,9 @@ def read(
 def _unchanged(kind: str, path: str, oov: str | None, seen: tuple) -> TextEncoder:
     if kind == VocabType.TOKEN:
         return TokenTextEncoder(path, replace_oov=oov)
-    return (
-        SentencePieceEncoder(path) if kind == VocabType.SENTENCE_PIECE else SubwordTextEncoder(path)
-    )
+    if kind == VocabType.SENTENCE_PIECE:
+        return SentencePieceEncoder(path)
+    return SubwordTextEncoder(path)
 
 
 def own_names(files: Mapping[str, str], problem: str) -> dict[str, str]:

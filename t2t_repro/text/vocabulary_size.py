@@ -163,8 +163,7 @@ def check_extension(old: SubwordTextEncoder, size: int) -> None:
     """
     if size <= old.vocab_size:
         raise UserError(
-            f"Expected --vocab_size above the {old.vocab_size:,} subwords of --vocab_from, which "
-            f"it extends. Received: {size}. Leave it out to take that vocabulary as it is."
+            f"Expected --vocab_size above --vocab_from's {old.vocab_size:,}. Received: {size}."
         )
 
 
