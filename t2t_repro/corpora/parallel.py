@@ -210,8 +210,8 @@ def _tsv_pairs(paths: Iterable[pathlib.Path], source: int, target: int) -> Itera
 
 def _tmx_segments(path: pathlib.Path) -> Iterator[str]:
     """Yields the segments of a ParaCrawl .tmx file, as T2T reads it: a <seg> a line."""
-    for line in raw.lines(path):
-        if match := _TMX_SEGMENT.match(line):
+    for line in raw.raw_lines(path):
+        if match := _TMX_SEGMENT.match(line.decode().rstrip("\r\n")):
             text = match[1]
             for entity, character in _TMX_ENTITIES.items():
                 text = re.sub(entity, character, text)
