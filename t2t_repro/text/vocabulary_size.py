@@ -163,7 +163,7 @@ def check_extension(old: SubwordTextEncoder, size: int) -> None:
     """
     if size <= old.vocab_size:
         raise UserError(
-            f"Expected --vocab_size above --vocab_from's {old.vocab_size:,}. Received: {size}."
+            f"Expected --vocab_size above the {old.vocab_size:,} of --vocab_from. Received: {size}."
         )
 
 

@@ -73,11 +73,6 @@ def test_a_torn_checkpoint_is_named_and_what_is_done_again_is_in_the_metrics_onc
     assert [row["step"] for row in steps(run)] == [1, 2]
 
 
-def test_data_that_ends_is_an_error(run, make_model, make_batches, train):
-    with pytest.raises(UserError, match="3"):
-        train(make_model(), make_batches().take(3), run)
-
-
 def test_one_trace_serves_every_shape(run, make_model, make_batches, train):
     model, calls = make_model(), []
     original = model.compute_loss
