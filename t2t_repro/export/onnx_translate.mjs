@@ -9,7 +9,7 @@ const EOS = 1;
 // T2T's subwords: the longest match from left to right.
 export class Subwords {
   constructor(text) {
-    this.pieces = text.split("\n").map((line) => line.trimEnd().replace(/^(['"])(.*)\1$/, "$2"));
+    this.pieces = text.split("\n").map((line) => line.trimEnd().replace(/^(['"])(.*)\1$/s, "$2"));
     this.ids = new Map(this.pieces.map((piece, i) => [piece, i]).filter(([piece]) => piece));
     this.alphabet = new Set(this.pieces.join(""));
     this.longest = Math.max(...this.pieces.map((piece) => [...piece].length));

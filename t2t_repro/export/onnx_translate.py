@@ -20,7 +20,7 @@ class Subwords:
     """T2T's subwords: the longest match from left to right."""
 
     def __init__(self, path):
-        lines = path.read_text(encoding="utf-8").split("\n")
+        lines = path.read_bytes().decode().split("\n")
         self.pieces = [re.sub(r"^(['\"])(.*)\1$", r"\2", line.rstrip()) for line in lines]
         self.ids = {piece: i for i, piece in enumerate(self.pieces) if piece}
         self.alphabet, self.longest = set("".join(self.pieces)), max(map(len, self.ids))

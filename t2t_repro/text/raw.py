@@ -94,7 +94,8 @@ def lines(path: str | os.PathLike) -> Iterator[str]:
             raise UserError(
                 f"Expected UTF-8 text in {os.fspath(path)}. Received: byte "
                 f"0x{line[error.start]:02x} at line {number}, column {error.start + 1}. "
-                "Convert it: iconv -f WINDOWS-1252 -t UTF-8, or -f UTF-16 if this is line 1."
+                "Unpack an archive other than .gz; convert text: iconv -f WINDOWS-1252 -t UTF-8, "
+                "or -f UTF-16 if this is line 1."
             ) from error
         if is_sgml:
             yield from _SEGMENT.findall(text.strip())

@@ -1,8 +1,11 @@
 """ONNX: the graphs compute what the model does, and translate.py and .mjs search as the decoder."""
 
+import io
 import json
+import runpy
 import shutil
 import subprocess
+import sys
 import types
 
 import numpy as np
@@ -46,7 +49,7 @@ def exported(model, encoders, folder, quantize="float32", **settings):
     ],
 )
 def test_it_computes_and_translates_as_the_model(
-    make_model, encoders, tmp_path, overrides, settings
+    make_model, encoders, tmp_path, overrides, settings, monkeypatch, capsys
 ):
     model = make_model(overrides, layers=2)
     translator = exported(model, encoders, tmp_path, **settings)
@@ -72,6 +75,11 @@ def test_it_computes_and_translates_as_the_model(
     found = onnx.translate(tmp_path, "", DecodeHParams(), HARD)
     assert [text for text, _ in found] == [text for text, _ in own]
     np.testing.assert_allclose([s for _, s in found], [s for _, s in own], atol=1e-4)
+    lines = io.BytesIO(("\ufeff" + "\r\n".join([*HARD, "a\u2028b\rc"])).encode())
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(lines))
+    runpy.run_path(tmp_path / "translate.py", run_name="__main__")
+    *written, last, rest = capsys.readouterr().out.split("\n")
+    assert written == [text for text, _ in own] and not rest
 
 
 def test_its_subwords_are_t2ts(encoders, tmp_path):
