@@ -190,7 +190,7 @@ def _tmx_pairs(path: str, sides: Sides) -> Iterator[Sequence[str]]:
     """
     if sides.languages is None:
         raise UserError(
-            f"Expected --source_language and --target_language, of those in {path}. Received: none."
+            f"Expected --source_language and --target_language of {path}. Received: none."
         )
     count, skipped, codes = 0, 0, Counter[str]()
     with raw.opened(path) as stream:

@@ -77,7 +77,7 @@ class CTranslate2Engine(Engine):
             self.adds_end = schema.read(path / "config.json", dict[str, Any])["add_source_eos"]
         except (RuntimeError, ValueError, OSError, KeyError) as error:
             raise UserError(
-                f"Expected a CTranslate2 model in {path} that can be computed in {compute_type}. "
+                f"Expected a CTranslate2 model in {path}, for --compute_type={compute_type}. "
                 f"Received: {error}. Write it by t2t-exporter --format=ctranslate2, or choose "
                 "another --compute_type."
             ) from error

@@ -102,14 +102,14 @@ def write_hparams(hparams: HParams) -> str:
     if hparams.attention_score == "dot_product" and not hparams.attention_variables_3d:
         raise UserError(
             "Expected attention_score=scaled_dot_product, which tensor2tensor always has without "
-            "attention_variables_3d. Received: dot_product. Checkpoints of t2t_repro hold it."
+            "attention_variables_3d. Received: dot_product. Only t2t_repro's checkpoints hold it."
         )
     kind, length = hparams.self_attention_type, hparams.attention_block_length
     _check_attention(kind)
     if kind == "local_mask_right" and length != _BLOCK_LENGTH:
         raise UserError(
             f"Expected attention_block_length={_BLOCK_LENGTH}, the one that tensor2tensor's "
-            f"Transformer has. Received: {length}. Checkpoints of t2t_repro hold it."
+            f"Transformer has. Received: {length}. Only t2t_repro's checkpoints hold it."
         )
     values = {
         name: t2t_compat.default(name)

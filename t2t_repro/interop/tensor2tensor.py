@@ -127,7 +127,7 @@ def entries(model: SequenceModel) -> list[Entry]:
         if value not in known:
             raise UserError(
                 f"Expected {name}={' or '.join(map(str, known))}: tensor2tensor has no others. "
-                f"Received: {name}={value}. Checkpoints of t2t_repro hold it."
+                f"Received: {name}={value}. Only t2t_repro's checkpoints hold it."
             )
     return [*_of_tables(model), *_of_body(model)]
 
