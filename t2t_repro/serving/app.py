@@ -110,7 +110,7 @@ def create(
         "Cache-Control": "no-store",
     }
     if settings.cors_origin:  # pages from elsewhere may ask
-        what = {"allow_methods": ["GET", "POST"], "allow_headers": ["*"]}
+        what: dict[str, Any] = {"allow_methods": ["GET", "POST"], "allow_headers": ["*"]}
         app.add_middleware(CORSMiddleware, allow_origins=settings.cors_origin, **what)
     app.add_middleware(_observed, metrics=service.metrics, headers=headers, stops=stops)
     return app
