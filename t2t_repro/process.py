@@ -33,7 +33,7 @@ from t2t_repro.errors import Interrupted, UserError
 SPAWN = multiprocessing.get_context("spawn")
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _TWICE_S = 2.0
-_MODULES = {"t2t-eval": "t2t_repro.bin.evaluator"}  # of programs whose modules have other names
+_MODULES = {"t2t-eval": "evaluator"}  # of programs whose modules have other names
 _CGROUP = pathlib.Path("/sys/fs/cgroup")  # version 2
 _NO_MEMORY = ("MemoryError", "ResourceExhausted", "RESOURCE_EXHAUSTED")
 _THREADS = ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS")
@@ -152,18 +152,38 @@ def call(function: Callable, *arguments: Any) -> Any:
 
 
 def run_program(command: Sequence[str], doing: str) -> None:
-    """Runs one of this project's programs in a process of its own, with this one's output.
-
-    Args:
-        command: the program's name, such as "t2t-trainer", and its flags.
-        doing: what for, in words.
+    """Runs one of this project's programs, with this process's output.
 
     Raises:
         UserError: if it fails.
-        Interrupted: on a signal, inside `handle_signals`; the program got it too, and has ended.
+        Interrupted: on a signal, which the program gets too.
     """
     name, *argv = command
-    module = _MODULES.get(name, f"t2t_repro.bin.{name.removeprefix('t2t-').replace('-', '_')}")
+    module = _MODULES.get(name, name.removeprefix("t2t-").replace("-", "_"))
+    code = program(f"t2t_repro.bin.{module}", name, argv)
+    if code:
+        raise UserError(
+            f"Expected {name} to succeed ({doing}). Received: exit code {code}; its message "
+            "is above. Fix the cause and run the same command again: finished stages stay."
+        )
+
+
+def program(module: str, name: str, argv: list[str]) -> int:
+    """Runs a program in a process of its own, with this one's output.
+
+    A signal of this process is passed on to it.
+
+    Args:
+        module: its module, which has `console`.
+        name: the program's name, such as "t2t-trainer".
+        argv: its flags.
+
+    Returns:
+        Its exit code; after a kill, 128 plus the signal.
+
+    Raises:
+        Interrupted: on a signal, inside `handle_signals`, when it has ended.
+    """
     child = SPAWN.Process(target=_program, args=(module, name, argv))
     try:
         with defer_signals():
@@ -174,11 +194,8 @@ def run_program(command: Sequence[str], doing: str) -> None:
             os.kill(child.pid, stop.signum)  # type: ignore[arg-type]  # it has begun
         child.join()
         raise Interrupted(stop.signum, f" in {name}") from None
-    if child.exitcode:
-        raise UserError(
-            f"Expected {name} to succeed ({doing}). Received: exit code {child.exitcode}; its "
-            "message is above. Fix the cause and run the same command again: finished stages stay."
-        )
+    code = child.exitcode or 0
+    return code if code >= 0 else 128 - code
 
 
 def end_with_parent() -> None:

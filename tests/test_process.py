@@ -106,9 +106,8 @@ def test_a_signal_that_both_get_counts_once(signum, tmp_path, monkeypatch):
     main = threading.get_native_id()
     thread = threading.Thread(target=stop)
     thread.start()
-    monkeypatch.setitem(process._MODULES, "t2t-saves", "saves")
     with pytest.raises(Interrupted), process.handle_signals():
-        process.run_program(["t2t-saves"], "")
+        process.program("saves", "t2t-saves", [])
     thread.join()
     assert pathlib.Path("saved").read_text() == signum.name
 
