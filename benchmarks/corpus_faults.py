@@ -71,7 +71,7 @@ CHECKS_OF = {  # which checks find a kind, where it is not the one of its name
     "truncated": ["length_ratio"],
 }
 # A check may also be right about what another kind does, when kinds are mixed.
-ALSO = {"wrong_language": {"copy"}, "duplicate": {"leakage"}}
+ALSO = {"duplicate": {"leakage"}}
 MIX = [kind for kind in KINDS if kind != "truncated"]
 
 

@@ -17,7 +17,7 @@ BUDGETS = {
     "t2t_repro": 2589,
     "t2t_repro/bin": 1581,
     "t2t_repro/callbacks": 258,
-    "t2t_repro/corpora": 1877,
+    "t2t_repro/corpora": 1869,
     "t2t_repro/data": 1470,
     "t2t_repro/decoding": 2075,
     "t2t_repro/distill": 310,

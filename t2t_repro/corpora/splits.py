@@ -102,20 +102,13 @@ def choose(
     most = int((number + 1) * (1 - _LEAST_TRAIN))
     chosen: dict[int, Pair] = {}
     left_out: set[int] = set()
-    many = {place for place, near in enumerate(repeats) if len(near) > MANY}
-    places = [place for place in range(len(candidates)) if place not in many]
-
-    def count(place: int) -> int:
-        return len(repeats[place]) + len(same[candidates[place][1]])
-
-    for place in sorted(places, key=count):
+    places = [place for place, near in enumerate(repeats) if len(near) <= MANY]
+    for place in sorted(places, key=lambda p: len(repeats[p]) + len(same[candidates[p][1]])):
         number, pair = candidates[place]
         if len(chosen) == dev + test:
             break
-        if number in left_out:
-            continue
         near = {*repeats[place], *same[pair]} - {number}
-        if chosen.keys().isdisjoint(near):
+        if number not in left_out and chosen.keys().isdisjoint(near):
             more = near - left_out
             if len(chosen) + 1 + len(left_out) + len(more) > most:
                 break

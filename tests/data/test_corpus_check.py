@@ -85,7 +85,7 @@ def test_bad_pairs_are_left_out_of_vocabulary_and_files(tmp_path):
     assert left_out(dropped) == [
         ["train", "5", "empty"],
         ["train", "11", "leakage"],
-        ["train", "78", "copy,wrong_language"],
+        ["train", "78", "copy"],
     ]
 
 

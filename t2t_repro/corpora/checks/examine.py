@@ -204,7 +204,7 @@ def examine(
         alone: the splits that stay text, of which no pair is dropped.
     """
     known = models.fit(_blocks(corpus, "reading the corpus", None))
-    total = sum(len(each.pair) for each in known.repeated.values())
+    total = sum(map(len, known.repeated.values()))
     parts = {split: [np.zeros(0, np.uint32)] for split in corpus}
     first: list[list[Example]] = [[] for _ in CHECKS]
     for block in _blocks(corpus, "checking the corpus", total):

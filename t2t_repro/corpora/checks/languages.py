@@ -2,11 +2,14 @@
 
 Counts of character trigrams of each side tell which side a line belongs to, even a short one: that
 finds swapped or untranslated sides. A line whose trigrams are rare on its own side may be in a
-third language: then py3langid decides.
+third language: then py3langid decides. Words that both sides share, such as names, decide nothing.
 """
 
 import dataclasses
 import functools
+import re
+from collections import Counter
+from collections.abc import Callable
 
 import numpy as np
 
@@ -16,7 +19,7 @@ BUCKETS = 1 << 16  # for the hashes of three characters
 _SWAPPED, _OTHER_SIDE = 12.0, 14.0  # nats of a line; neighbours share characters: a third of it
 _EACH = 0.4  # nats of a character, on the average
 _STRANGE = 3.0  # deviations below the median
-_SURE, _LETTERS = 0.6, 20  # py3langid's probability, and how much it must have seen
+_UNLIKELY, _LETTERS = 0.01, 20  # of the likeliest by py3langid, and how much it must have seen
 _IDENTIFIED = 500  # lines by which py3langid says what the languages are
 _LEARNED = 1000  # characters of a line, so that a very long one says no more than others
 # Where a group of scripts begins, and which group that is, Latin 0; -1: no letter of interest.
@@ -27,6 +30,7 @@ _BEGINS = (
 )
 _SAME = {0x1E00: 0x41, 0x1F00: 0x370, 0xF900: 0x2E80, 0x20000: 0x2E80, 0xFB50: 0x600, 0xFE70: 0x600}
 _NO_LETTERS = {0x0, 0x2000, 0xFE00, 0xFF00}
+_WORD = re.compile(r"\w+|[^\w\s]+")
 _GROUPS = np.array(
     [-1 if b in _NO_LETTERS else _BEGINS.index(_SAME.get(b, b)) - 1 for b in _BEGINS]
 )
@@ -94,6 +98,31 @@ def swapped(block: Block, known: Languages) -> np.ndarray:
     return (sources < 0) & (targets > 0) & surely & (not known.same)
 
 
+def _without_names(find: Callable[[Block, Languages], np.ndarray]):
+    """Returns a check whose findings hold without the words that both sides share, too: names,
+    links and quotations say nothing of the language of a side."""
+
+    def confirmed(block: Block, known: Languages) -> np.ndarray:
+        found = find(block, known)
+        at = np.flatnonzero(found)
+        if len(at):
+            pairs = (_unshared(*(side.texts[i] for side in block.sides)) for i in at)
+            sides = zip(*pairs, strict=True)
+            found[at] = find(Block(block.split, block.first, *map(Side, map(list, sides))), known)
+        return found
+
+    return confirmed
+
+
+def _unshared(*pair: str) -> list[str]:
+    """Returns both sides without the words that are in both."""
+    source, target = (set(_WORD.findall(text.lower())) for text in pair)
+    others = source ^ target
+    left = (_WORD.sub(lambda w: w[0] * (w[0].lower() in others), text) for text in pair)
+    return [" ".join(text.split()) for text in left]
+
+
+@_without_names
 def wrong_language(block: Block, known: Languages) -> np.ndarray:
     """Returns bool (N,): one side is of the other's language, or of a third."""
     sources, targets = _odds(block, known)
@@ -103,29 +132,24 @@ def wrong_language(block: Block, known: Languages) -> np.ndarray:
     for number, side in enumerate(block.sides):
         if not known.names[number]:
             continue
-        hashed = _trigrams(side)
-        means = side.sums(known.logs[number][hashed]) / (side.lengths + 1)
+        means = side.sums(known.logs[number][_trigrams(side)]) / (side.lengths + 1)
         median, deviation = known.typical[number]
         strange = (means < median - _STRANGE * deviation) & (side.lengths >= _LETTERS) & ~other
         for i in np.flatnonzero(strange):
-            language, sure = _identifier().classify(side.texts[i])
-            other[i] |= language not in known.names and sure > _SURE
+            likely = dict(_identifier().rank(side.texts[i]))
+            ours = max(likely.get(name, 0) for name in known.names)
+            other[i] |= ours < _UNLIKELY * max(likely.values())
     return other
 
 
+@_without_names
 def wrong_script(block: Block, known: Languages) -> np.ndarray:
-    """Returns bool (N,): most letters of a side are of a script that is not that side's.
-
-    Except names: with a fifth of its own letters, if all such words are on the other side too.
-    """
+    """Returns bool (N,): most letters of a side are of a script that is not that side's."""
     found = np.zeros(len(block), bool)
-    for side, other, own in zip(block.sides, block.sides[::-1], known.scripts, strict=True):
-        if side.is_ascii and 0 in own:
-            continue
-        foreign, letters = (side.sums(each.astype(int)) for each in _foreign(side.codes, own))
-        for i in np.flatnonzero(2 * foreign > np.maximum(letters, 8)):
-            names = _words(side.texts[i], own) <= _words(other.texts[i], own)
-            found[i] |= 5 * (letters[i] - foreign[i]) < letters[i] or not names
+    for side, own in zip(block.sides, known.scripts, strict=True):
+        if not (side.is_ascii and 0 in own):
+            foreign, letters = (side.sums(each.astype(int)) for each in _foreign(side.codes, own))
+            found |= 2 * foreign > np.maximum(letters, 8)
     return found
 
 
@@ -158,14 +182,6 @@ def _foreign(codes: np.ndarray, own: frozenset[int]) -> tuple[np.ndarray, np.nda
     return (groups >= 0) & ~np.isin(groups, list(own)), groups >= 0
 
 
-def _words(text: str, own: frozenset[int]) -> set[str]:
-    """Returns the words that are of other groups of scripts."""
-    text = text.lower()
-    codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
-    foreign, _ = _foreign(codes, own)
-    return set("".join(np.where(foreign, list(text), " ")).split())
-
-
 def _main_scripts(side: Side) -> frozenset[int]:
     groups = _groups(side.codes)
     groups = groups[groups >= 0]
@@ -175,17 +191,8 @@ def _main_scripts(side: Side) -> frozenset[int]:
 
 def _main_language(side: Side) -> str:
     texts = [text for text in side.texts if len(text) >= _LETTERS][:_IDENTIFIED] or side.texts[:9]
-    counts: dict[str, int] = {}
-    for text in texts:
-        language, _ = _identifier().classify(text)
-        counts[language] = counts.get(language, 0) + 1
-    best = max(counts, key=counts.__getitem__, default="")
-    return best if counts.get(best, 0) > len(texts) / 2 else ""
-
-
-@functools.cache
-def _identifier():
-    return load_identifier()
+    counts = Counter(_identifier().classify(text)[0] for text in texts)
+    return next((name for name, count in counts.items() if count > len(texts) / 2), "")
 
 
 def load_identifier():
@@ -193,3 +200,6 @@ def load_identifier():
     from py3langid import langid  # its model takes a moment to load
 
     return langid._load_identifier(norm_probs=True)
+
+
+_identifier = functools.cache(load_identifier)

@@ -1,7 +1,7 @@
 """Models of a corpus, made in a first pass and used on every pair in the second.
 
-Repeated pairs are found by a 64-bit hash of each line, so that millions fit into memory. Lines that
-differ in case, or in how Unicode writes the same letters, are the same. Two different lines of ten
+Repeated pairs are found by a 64-bit hash of each, so that millions fit into memory. Lines that
+differ in case, or in how Unicode writes the same letters, are the same. Two different pairs of ten
 million share a hash once in some hundred thousand corpora.
 """
 
@@ -21,21 +21,6 @@ _FAR = 5.0  # deviations of a length
 _TIMES = 2.0  # at least so many times as long as is usual
 _ESCAPED, _PLAIN = re.compile(r"& ?(?:apos|quot) ?;"), re.compile(r"['\"]|& ?#(?:34|39) ?;")
 _TAG = re.compile(r"<[^<>\n]*>")
-_PRIMES = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
-_NOTHING = np.uint64(hash(""))
-
-
-@dataclasses.dataclass(frozen=True)
-class Repeated:
-    """The repeated ones of a split's N pairs, each bool (N,).
-
-    Attributes:
-        pair: an earlier pair of the split is the same.
-        in_held_out: a pair of dev or test is the same; only in train.
-    """
-
-    pair: np.ndarray
-    in_held_out: np.ndarray
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,7 +41,8 @@ class Models:
     """The models of a corpus.
 
     Attributes:
-        repeated: {split: which of its pairs are there again}.
+        repeated: {split: bool (N,)}: an earlier pair of the split is the same.
+        in_held_out: bool (N,): a pair of dev or test is the same as this one of train.
         ratio: how the lengths of two sides go together.
         language: which side a line belongs to.
         lexicon: which words go with which.
@@ -65,7 +51,8 @@ class Models:
             (NFC).
     """
 
-    repeated: Mapping[str, Repeated]
+    repeated: Mapping[str, np.ndarray]
+    in_held_out: np.ndarray
     ratio: Ratio
     language: languages.Languages
     lexicon: lexical.Lexicon
@@ -107,7 +94,7 @@ def fit(blocks: Iterable[Block]) -> Models:
         hashes.setdefault(block.split, []).append(_hashes(block))
         if block.split == TRAIN:
             sample.add(block)
-    repeated = _repeated({split: np.concatenate(each, axis=1) for split, each in hashes.items()})
+    again = _again({split: np.concatenate(each) for split, each in hashes.items()})
     del hashes  # before the models take their part of the memory
     every = sample.block()
     some = sample.block(1000)
@@ -115,17 +102,20 @@ def fit(blocks: Iterable[Block]) -> Models:
     few = sample.block(int(lexical.MOST / max(1.0, 1.3 * words[0] * words[1])))
     escaped = (_is_moses_escaped(every.sources), _is_moses_escaped(every.targets))
     shares = decomposed / max(1, lines)
-    return Models(repeated, _ratio(every), languages.fit(every), lexical.fit(few), escaped, shares)
+    return Models(*again, _ratio(every), languages.fit(every), lexical.fit(few), escaped, shares)
 
 
 def duplicate(block: Block, models: Models) -> np.ndarray:
     """Returns bool (N,): the pair was there before."""
-    return models.repeated[block.split].pair[block.first : block.first + len(block)]
+    found = models.repeated[block.split][block.first : block.first + len(block)]
+    return found & (block.sources.lengths > 0)
 
 
 def leaked(block: Block, models: Models) -> np.ndarray:
     """Returns bool (N,): the pair is in dev or test too."""
-    found = models.repeated[block.split].in_held_out[block.first : block.first + len(block)]
+    if block.split != TRAIN:
+        return np.zeros(len(block), bool)
+    found = models.in_held_out[block.first : block.first + len(block)]
     return found & (block.sources.lengths + block.targets.lengths > _SHORT)
 
 
@@ -165,25 +155,16 @@ def _is_moses_escaped(side: Side) -> bool:
 
 
 def _hashes(block: Block) -> np.ndarray:
-    """Returns uint64 (2, N): of the sources, and of the pairs."""
-    sources, targets = (
-        np.fromiter(map(hash, side.spelled), np.int64, len(block)).view(np.uint64)
-        for side in block.sides
-    )
-    mixed = sources * _PRIMES[0]
-    return np.stack([sources, (mixed ^ (mixed >> np.uint64(29))) + targets * _PRIMES[1]])
+    """Returns int64 (N,): of the pairs."""
+    pairs = zip(*(side.spelled for side in block.sides), strict=True)
+    return np.fromiter(map(hash, pairs), np.int64, len(block))
 
 
-def _repeated(hashes: Mapping[str, np.ndarray]) -> dict[str, Repeated]:
-    """Returns {split: what is there again} of {split: its `_hashes`}."""
-    held_out = [pairs for split, (_, pairs) in hashes.items() if split != TRAIN]
-    others = np.unique(np.concatenate([np.zeros(1, np.uint64), *held_out]))
-    found = {}
-    for split, (sources, pairs) in hashes.items():
-        full = sources != _NOTHING
-        order = np.argsort(pairs, kind="stable")
-        again = np.zeros(len(pairs), bool)
-        again[order[1:]] = pairs[order[1:]] == pairs[order[:-1]]
-        nearest = others[np.minimum(np.searchsorted(others, pairs), len(others) - 1)]
-        found[split] = Repeated(again & full, (nearest == pairs) & full & (split == TRAIN))
-    return found
+def _again(hashes: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Returns `Models.repeated` and `in_held_out` of {split: its `_hashes`}."""
+    repeated = {}
+    for split, pairs in hashes.items():
+        repeated[split] = np.ones(len(pairs), bool)
+        repeated[split][np.unique(pairs, return_index=True)[1]] = False
+    train = hashes.pop(TRAIN, np.zeros(0, np.int64))
+    return repeated, np.isin(train, np.concatenate([train[:0], *hashes.values()]))

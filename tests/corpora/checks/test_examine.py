@@ -145,6 +145,7 @@ def test_a_third_language_and_the_other_side_s_are_told_from_short_lines():
     train[33] = train[33][0], "Le train pour la montagne part tous les matins à sept heures."
     train[34] = train[34][0], train[35][0]
     train[36] = "Bread", "Brot"
+    train[37] = ("Cuidado, perros bravos",) * 2
     report = check(train)
     assert report.languages == ("en", "de")
     assert found(report, "wrong_language") == [33, 34]
@@ -180,8 +181,8 @@ def test_moses_escapes_are_no_markup():
     [
         ("PackageKit service", "Служба PackageKit", False),
         ("Chet Ramey wrote it", "Чет Ремей (Chet Ramey)", False),
-        ("PackageKit service", "Служба PackageKit daemon", True),
-        ("PackageKit service", "PackageKit в", True),
+        ("PackageKit service", "Служба PackageKit daemon running", True),
+        ("PackageKit service", "PackageKit daemon", True),
     ],
 )
 def test_names_that_stand_on_both_sides_may_be_of_another_script(source, target, is_found):
