@@ -94,7 +94,7 @@ def _split_by_section(by_number: dict[int, pathlib.Path]) -> tuple[Files, Files,
     if missing:
         raise UserError(
             "Expected sections 02 to 21 of the treebank for training, 22 for dev and 23 for test. "
-            f"Received: {len(by_number)} files, of sections other than "
+            f"Received: {len(by_number)} files, none of section "
             f"{', '.join(f'{number:02d}' for number in missing)}. To split the files that there "
             "are, add --treebank_split=0.8,0.1,0.1."
         )
