@@ -1,13 +1,11 @@
 """What evaluates and decodes does so on all devices; two parts of a CPU stand for GPUs here."""
 
 import json
-import os
-import subprocess
-import sys
 
 import pytest
 
 from t2t_repro.bin import decoder, evaluator
+from tests import forks
 from tests.programs import call
 
 PROGRAM = """
@@ -38,9 +36,7 @@ pytestmark = pytest.mark.slow
 def on_two(name, *argv, there=1):
     """Runs a program on two devices, asked for, or because there are so many."""
     flags = [] if there == 2 else ["--worker_gpu=2"]
-    command = [sys.executable, "-c", PROGRAM, str(there), name, *argv, *flags]
-    environment = os.environ | {"KERAS_BACKEND": "tensorflow"}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    done = forks.run("-c", PROGRAM, str(there), name, *argv, *flags)
     assert done.returncode == 0, done.stderr[-3000:]
     assert "shared by 2\n" in done.stderr
 

@@ -3,7 +3,6 @@
 import itertools
 import json
 import os
-import subprocess
 import sys
 import zlib
 
@@ -17,6 +16,7 @@ from t2t_repro.data import text_dataset
 from t2t_repro.errors import UserError
 from t2t_repro.text.encoders import ByteTextEncoder
 from t2t_repro.training import checkpoints, optimizers
+from tests import forks
 from tests.training.conftest import Cipher
 
 EAGER = True  # to compile takes longer
@@ -218,16 +218,9 @@ def main(folder, kill):
 @pytest.mark.slow
 @pytest.mark.parametrize("backend", ["tensorflow", "jax"])
 def test_a_transformer_that_is_killed(tmp_path, backend):
-    environment = {"KERAS_BACKEND": backend, "JAX_PLATFORMS": "cpu", "CUDA_VISIBLE_DEVICES": "-1"}
-    found = []
+    found, module = [], "tests.callbacks.test_resume"
     for folder, kill in (("straight", 0), ("killed", 7), ("killed", 0)):
-        done = subprocess.run(
-            [sys.executable, "-m", "tests.callbacks.test_resume", tmp_path / folder, str(kill)],
-            env=os.environ | environment,
-            capture_output=True,
-            text=True,
-            timeout=500,
-        )
+        done = forks.run("-m", module, tmp_path / folder, str(kill), KERAS_BACKEND=backend)
         assert done.returncode == (-9 if kill else 0), done.stderr[-3000:]
         found += [] if kill else [json.loads(done.stdout.splitlines()[-1])]
     assert found[0] == found[1]

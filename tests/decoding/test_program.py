@@ -1,8 +1,8 @@
 import json
-import subprocess
-import sys
 
 import pytest
+
+from tests import forks
 
 _SHARE = """
 import json, sys
@@ -21,6 +21,5 @@ print(json.dumps([searches, threads, share_cores(130, 34)]))
 @pytest.mark.slow
 def test_searches_leave_each_other_room(rows, cores, searches, threads):
     """In a process of its own: TensorFlow's threads are fixed by its first operation."""
-    command = [sys.executable, "-c", _SHARE, str(rows), str(cores)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert json.loads(done.stdout) == [searches, threads, 1]
+    said = forks.said_by("-c", _SHARE, str(rows), str(cores))
+    assert json.loads(said) == [searches, threads, 1]

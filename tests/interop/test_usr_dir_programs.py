@@ -1,13 +1,10 @@
 """Every program takes a package that was written for tensor2tensor."""
 
-import pathlib
-import subprocess
-import sys
-
 import pytest
 
 from t2t_repro import registry
 from t2t_repro.bin import checkpoint, compare, datagen, exporter, trainer, visualize
+from tests import forks
 from tests.interop.test_usr_dir import PACKAGE
 
 
@@ -39,11 +36,7 @@ def test_datagen_trainer_and_decoder(package, tmp_path):
         f"runpy.run_module('t2t_repro.bin.{name}', run_name='__main__')"
         for name, flags in commands.items()
     )
-    root = pathlib.Path(__file__).parents[2]
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=root, capture_output=True, text=True, timeout=300
-    )
-    assert done.returncode == 0, done.stderr
+    forks.said_by("-c", program)
     assert len((tmp_path / "out").read_text().split()) == 2
 
 
