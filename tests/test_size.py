@@ -25,7 +25,7 @@ BUDGETS = {
     "t2t_repro/interop": 1279,
     "t2t_repro/layers": 1760,
     "t2t_repro/models": 1161,
-    "t2t_repro/own_text": 487,
+    "t2t_repro/own_text": 498,
     "t2t_repro/paper": 385,
     "t2t_repro/parsing": 710,
     "t2t_repro/scoring": 299,

@@ -1,19 +1,23 @@
 """The plan: set, steps and time, by a trial of a few steps."""
 
 import dataclasses
+import itertools
 import json
 import math
 import pathlib
 import statistics
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from t2t_repro import registry
+from t2t_repro.corpora import near_duplicates
 from t2t_repro.data import preset
 from t2t_repro.data.preset import TextSize
 from t2t_repro.own_text.request import OwnTextRequest
 from t2t_repro.problem import Problem
 from t2t_repro.progress import duration
 from t2t_repro.run_directory import PLAN, TRAINING_DATA, RunDirectory
+from t2t_repro.text import raw
 from t2t_repro.training import trainable
 
 CPU_MINUTES = 40  # of training, where nothing else is said
@@ -28,27 +32,32 @@ LEAST_STEPS = 20  # between two of them, and of a training that is cut to a time
 _SHARE = 0.2  # of the time of a training, which evaluations take at most
 _PATIENCE = 6  # evaluations whose BLEU does not rise end the training
 _LEAST_PAIRS = 3000  # of which any time makes a translator
-
-
-# (bytes of a pair, both sides, up to which the row holds; target tokens of training for 20 BLEU).
-# Ten minutes of two cores, 4 to 5 million tokens, give 37 BLEU for everyday sentences of 74 bytes,
-# 37 for 90 bytes, 21 for verses of 262 and 5.5 for news of 238 (benchmarks/RESULTS.md).
-USABLE = ((200, 4e6), (math.inf, 30e6))
+_LINES, _WORDS = 5000, 30_000  # lines from all over a side, and words of them, that are counted
+USABLE_BLEU = 20
+# (distinct words up to which the row holds; target tokens of training for USABLE_BLEU). Ten minutes
+# of two cores, 4 to 5 million tokens, give 37 BLEU for 3,400 distinct words (En-Ja), 37 for 7,900
+# (Tatoeba), 21 for 7,500 (Bible, three times as long sentences) and 5.5 for 14,300 (news En-Sw).
+USABLE = ((10_000, 3.5e6), (math.inf, 30e6))
 
 
 class Text(NamedTuple):
-    """The data of t2t-datagen: training text, dev pairs, subwords."""
+    """The data of t2t-datagen: training text, dev pairs, subwords, distinct words of a sample."""
 
     train: TextSize
     dev: int
     subwords: int
+    words: int
 
     @classmethod
-    def from_summary(cls, summary: pathlib.Path) -> "Text":
-        """Returns the values of its summary."""
-        made = json.loads(summary.read_bytes())
-        dev = made["splits"]["dev"]["examples"]
-        return cls(TextSize.from_summary(made), dev, made["vocab_size"]["targets"])
+    def read(cls, summary: pathlib.Path, sides: Sequence[pathlib.Path]) -> "Text":
+        """Returns the values of its summary and of both files of training."""
+        made, words = json.loads(summary.read_bytes()), 0
+        train, dev = TextSize.from_summary(made), made["splits"]["dev"]["examples"]
+        for side in sides:
+            lines = itertools.islice(raw.lines(side), 0, None, max(1, train.pairs // _LINES))
+            found = itertools.chain.from_iterable(map(near_duplicates.words, lines))
+            words += len(set(itertools.islice(found, _WORDS)))
+        return cls(train, dev, made["vocab_size"]["targets"], words)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -221,9 +230,7 @@ def make(
         patience=steps if hparams.reads_train_steps else patience,
         bleu_sentences=min(BLEU_SENTENCES, text.dev),
         minutes=round(seconds / 60, 1),
-        expects=expectation(
-            text.train, steps * found.tokens_per_step, found.tokens_per_step / a_step
-        ),
+        expects=expectation(text, steps, hparams.train_steps, found),
     )
 
 
@@ -249,24 +256,27 @@ def schedule(steps: int, seconds: float, a_step: float, an_evaluation: float) ->
     return steps, min(steps, max(LEAST_STEPS, _rounded(steps / count)))
 
 
-def expectation(text: TextSize, tokens: float, rate: float) -> str:
-    """Returns what to expect of a training, by the tokens that it sees and the length of sentences.
+def expectation(text: Text, steps: int, own_steps: int, found: Measured) -> str:
+    """Returns what to expect of a training, by the tokens that it sees and the words of its text.
 
     Args:
         text: of training.
-        tokens: target tokens that the training sees.
-        rate: of them a second.
+        steps: of the training.
+        own_steps: of its set.
+        found: what a trial of it has measured.
     """
-    if text.pairs < _LEAST_PAIRS:
-        return f"Expect no translator: {text.pairs:,} pairs are too few, whatever the time."
-    a_pair = text.size / max(1, text.pairs)
-    usable = next(tokens for size, tokens in USABLE if a_pair <= size)
-    if tokens >= usable:
-        return "Expect a usable translator for sentences like these."
-    minutes = math.ceil(usable / rate / 600) * 10
+    if text.train.pairs < _LEAST_PAIRS:
+        return f"Expect no translator: {text.train.pairs:,} pairs are too few, whatever the time."
+    usable = next(tokens for words, tokens in USABLE if text.words <= words)
+    of = f"{text.words:,} distinct words in a sample"
+    if steps * found.tokens_per_step >= usable:
+        return f"Expect a usable translator for such sentences, {USABLE_BLEU} BLEU or more: {of}."
+    needed = math.ceil(usable / found.tokens_per_step)
+    minutes = math.ceil(needed * found.seconds_per_step / (1 - _SHARE) / 600) * 10
+    longer = f" --train_steps={needed}" * (needed > own_steps)
     return (
-        f"Expect a rough gist at best, by {tokens / 1e6:.3g} million target tokens of training. A "
-        f"usable translator takes about {usable / 1e6:.0f} million: --train_minutes={minutes}"
+        f"Expect a rough gist at best, below {USABLE_BLEU} BLEU: {of}. A usable translator takes "
+        f"about {usable / 1e6:.2g} million target tokens: --train_minutes={minutes}{longer}"
     )
 
 

@@ -87,7 +87,7 @@ def _text(request: OwnTextRequest, folder: Folder) -> Stage:
 
 def _plan(request: OwnTextRequest, folder: Folder, doing: Stages) -> Plan:
     """Returns the plan: by a trial, or that of a training that continues with another end."""
-    text = plan.Text.from_summary(folder.summary)
+    text = plan.Text.read(folder.summary, folder.sides("train"))
     where = registry.get_problem(PROBLEM), folder.data
     chosen = plan.chosen_set(request, text, *where)
 

@@ -1,9 +1,11 @@
 """What the plan reads of the text that t2t-datagen has made, and which training it makes of it."""
 
+import json
 import shutil
 
 import pytest
 
+from t2t_repro.data import preset
 from t2t_repro.own_text import plan
 from tests.own_text.conftest import plan_of, run
 
@@ -84,3 +86,36 @@ def test_a_larger_set_is_tried_before_it_is_taken(programs, request_of):
 )
 def test_evaluations_leave_time_for_training(asked, planned):
     assert plan.schedule(*asked) == planned
+
+
+@pytest.mark.parametrize(
+    "pairs, words, steps, longer",
+    [
+        (30_000, 8_000, 2_400, []),
+        (30_000, 8_000, 2_200, ["--train_minutes=10"]),
+        (30_000, 14_000, 10_000, ["--train_minutes=70", "--train_steps=20000"]),
+        (2_900, 8_000, 10_000, []),
+    ],
+)
+def test_rich_text_takes_longer_than_its_set(pairs, words, steps, longer):
+    text = plan.Text(preset.TextSize(pairs, 10**7), 1000, 8000, words)
+    found = plan.Measured(
+        hparams_set="transformer_own_text_cooldown",
+        parameters=1,
+        seconds_per_step=0.15,
+        tokens_per_step=1500,
+        evaluation_seconds=4,
+        gpu=False,
+    )
+    said = plan.expectation(text, steps, 10_000, found)
+    assert [word for word in said.split() if word.startswith("--")] == longer
+
+
+def test_the_words_of_a_text_are_counted_from_all_over_it(tmp_path):
+    summary, sides = tmp_path / "made.json", [tmp_path / "a", tmp_path / "b"]
+    of = {"examples": 10_000, "bytes": {"a": 10**6}}
+    made = {"splits": {"train": of, "dev": of}, "vocab_size": {"targets": 9}}
+    summary.write_text(json.dumps(made))
+    sides[0].write_text("".join(f"A{chr(97 + i % 26)}, the\n" for i in range(10_000)))
+    sides[1].write_text("Same.\n" * 10_000)
+    assert plan.Text.read(summary, sides).words == 13 + 1 + 1
