@@ -47,9 +47,7 @@ def write(job: ExportJob) -> None:
     text = importlib.resources.files(__package__).joinpath("ctranslate2_readme.md").read_text()
     shared = (job.folder / "shared_vocabulary.json").exists()
     package = job.run.config.t2t_usr_dir
-    load = (
-        f"from t2t_repro.interop import usr_dir\n\nusr_dir.load({package!r})  # has the problem\n"
-    )
+    load = f"from t2t_repro.interop.usr_dir import load\n\nload({package!r})\n"
     filled = string.Template(text).substitute(
         package=load if package else "",
         folder=job.request.export_dir,
@@ -118,13 +116,9 @@ def _specification(ctranslate2: Any, model: keras.Model, encoders: dict[str, Any
         "activation": ctranslate2.specs.Activation.RELU,
         "relative_position": relative,
     }
-    specs = ctranslate2.specs
-    encoder = specs.transformer_spec.TransformerEncoderSpec(
-        hp.encoder_layers, hp.num_heads, **arguments
-    )
-    decoder = specs.transformer_spec.TransformerDecoderSpec(
-        hp.decoder_layers, hp.num_heads, **arguments
-    )
+    specs = ctranslate2.specs.transformer_spec
+    encoder = specs.TransformerEncoderSpec(hp.encoder_layers, hp.num_heads, **arguments)
+    decoder = specs.TransformerDecoderSpec(hp.decoder_layers, hp.num_heads, **arguments)
     spec = specs.TransformerSpec(encoder, decoder)
     spec.config.layer_norm_epsilon = found.epsilon
     spec.config.bos_token = spec.config.unk_token = spec.config.decoder_start_token = PAD

@@ -139,6 +139,5 @@ class Translator:
 if __name__ == "__main__":
     translator = Translator(pathlib.Path(__file__).parent)
     sys.stdin.reconfigure(encoding="utf-8-sig", newline="\n")  # a line ends nowhere else
-    sys.stdout.reconfigure(encoding="utf-8")
     for text in sys.stdin:
         print(translator.translate(text)[0], flush=True)

@@ -99,17 +99,15 @@ def print_worst(
         print(f"  predicted  {predicted_trees[row['id'] - 1]}")
 
 
-def main(argv: Sequence[str] | None = None) -> None:
+def main(argv: Sequence[str]) -> None:
     """Scores the files that the flags name."""
     form = argparse.RawDescriptionHelpFormatter
     name = "python -m t2t_repro.parsing.score"
     parser = argparse.ArgumentParser(name, description=__doc__, formatter_class=form)
     parser.add_argument("--gold", required=True, help="The gold trees, one a line.")
     predicted = parser.add_mutually_exclusive_group(required=True)
-    text = "The predicted trees, one a line; an empty line where there is none."
-    predicted.add_argument("--predicted", help=text)
-    text = "Instead of --predicted: linearised tags, as a model decodes them."
-    predicted.add_argument("--predicted_tags", help=text)
+    predicted.add_argument("--predicted", help="The predicted trees; an empty line where none is.")
+    predicted.add_argument("--predicted_tags", help="Instead: linearised tags, as a model decodes.")
     parser.add_argument("--json_file", help="Where to write everything as JSON.")
     parser.add_argument("--trees_file", help="Where to write the trees that were scored.")
     parser.add_argument(
@@ -118,11 +116,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         help="The leaves get the gold parts of speech, by which EVALB recognizes punctuation: "
         "a comma tagged as a noun makes its sentence an error. Default: with --predicted_tags.",
     )
-    text = "Also report sentences of at most this many words."
-    parser.add_argument("--cutoff", type=int, default=40, help=text)
-    text = "How many of the worst sentences to print."
-    parser.add_argument("--worst", type=int, default=3, help=text)
-    argv = sys.argv[1:] if argv is None else argv
+    parser.add_argument("--cutoff", type=int, default=40, help="Also score up to so many words.")
+    parser.add_argument("--worst", type=int, default=3, help="How many of the worst to print.")
     names = [arg.partition("=")[0] for arg in argv if arg.startswith("--")]
     if len(names) > len(set(names)):
         parser.error(f"expected each flag once. Received: {' '.join(names)}.")
@@ -151,4 +146,4 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -101,9 +101,8 @@ def lines(path: str | os.PathLike) -> Iterator[str]:
             yield from _SEGMENT.findall(text.strip())
         elif number == 1 and (_MARKUP.match(text) or 4 * text.count("\0") > len(text)):
             raise UserError(
-                f"Expected plain text in {os.fspath(path)}, a sentence a line. Received: "
-                f"{text[:60]!r}. Name WMT's SGML .sgm; take the text out of XML; convert UTF-16: "
-                "iconv -f UTF-16LE -t UTF-8."
+                f"Expected text in {os.fspath(path)}. Received: {text[:60]!r}. Name SGML .sgm; "
+                "take the text out of XML; convert UTF-16: iconv -f UTF-16LE -t UTF-8."
             )
         else:
             yield text.removesuffix("\n").removesuffix("\r")

@@ -13,8 +13,6 @@ from t2t_repro.corpora.near_duplicates import UNSEEN
 
 PAIRS = 4096  # in a block
 Pair = tuple[str, str]
-# What counts as another character, beside what Unicode's NFKC joins.
-_SPELLED = {**dict.fromkeys(UNSEEN, ""), **dict.fromkeys("‘’‚", "'"), **dict.fromkeys("“”„", '"')}
 
 # Scripts that put no space between words count by characters; alphabets among them, whose letters
 # say nothing alone, by each three in a row.
@@ -52,11 +50,11 @@ class Side:
 
     @functools.cached_property
     def spelled(self) -> list[str]:
-        """The lines in lower case, with one form of each character (Unicode's NFKC), straight
-        quotes and no invisible characters, so that equal lines are spelled alike."""
+        """The lines in lower case, with one form of each character (Unicode's NFKC), without quotes
+        and invisible characters, so that equal lines are spelled alike."""
         text = self.lower
-        for character, other in _SPELLED.items():
-            text = text.replace(character, other)
+        for character in UNSEEN + "'\"‘’‚“”„":
+            text = text.replace(character, "")
         return unicodedata.normalize("NFKC", text).split("\n")
 
     @functools.cached_property
