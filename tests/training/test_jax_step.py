@@ -9,8 +9,8 @@ import json
 import pytest
 
 from t2t_repro.data import packing
+from tests import forks
 from tests.data.record_files import write_examples
-from tests.training.runs import JAX, said_by
 
 pytestmark = pytest.mark.slow
 
@@ -50,7 +50,9 @@ def lowered(dtype, size=2000, rows=16, source=24, target=20):
     step = jax.jit(lambda *of: jax_step.train_step(model, *of)[:4], donate_argnums=0)
     made = step.lower(state, batch_of(size, rows, source, target), None, False)
     own = parameters.train_step_flop(model.hparams, size, rows, source, target)
+    jax.config.update("jax_disable_most_optimizations", False)
     compiled = made.compile()
+    jax.config.update("jax_disable_most_optimizations", True)
     text = compiled.as_text()
     logits = []
     for line in text[text.index("ENTRY"):].splitlines():
@@ -133,7 +135,7 @@ def found(tmp_path_factory) -> dict:
     ]
     write_examples(folder / "plain-train-00000-of-00001", samples)
     write_examples(folder / "packed-train-00000-of-00001", list(packing.pack(samples, 32, 1)))
-    return json.loads(said_by("-c", PROGRAM, folder, **JAX, JAX_DISABLE_MOST_OPTIMIZATIONS="0"))
+    return json.loads(forks.said_by("-c", PROGRAM, folder, KERAS_BACKEND="jax"))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])

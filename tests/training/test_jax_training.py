@@ -27,12 +27,7 @@ BUCKETS = "num_hidden_layers=1,length_bucket_step=1.3,batch_size=60,attention_dr
 PROGRAM = """
 import json, pathlib, sys
 
-class NoTensorFlow:
-    def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] in ("tensorflow", "tensorflow_text"):
-            raise ImportError(f"{name} is not here")
-
-sys.meta_path.insert(0, NoTensorFlow())
+sys.modules.update(tensorflow=None, tensorflow_text=None)  # whoever imports them fails
 from t2t_repro.bin import decoder, evaluator, trainer
 from t2t_repro.training import distribution
 
