@@ -191,9 +191,10 @@ def test_the_usual_search_is_taken_unless_another_is_better_by_more_than_chance(
 def test_a_run_is_not_tuned_into_itself_or_another_and_writes_text(made, tmp_path):
     other = RunDirectory(tmp_path / "other")
     other.begin(dataclasses.replace(made.config, random_seed=7), ["t2t-trainer"], [])
-    trees = copy.copy(made)
-    trees.problem = registry.get_problem("algorithmic_reverse_binary40")
+    trees, numbers = copy.copy(made), copy.copy(made)
+    trees.problem = registry.get_problem("parsing_wsj4k")
+    numbers.problem = registry.get_problem("algorithmic_reverse_binary40")
     new = RunDirectory(tmp_path / "new")
-    for run, out in ((made, made), (made, other), (trees, new)):
+    for run, out in ((made, made), (made, other), (trees, new), (numbers, new)):
         with pytest.raises(UserError):
             tune.check(run, out)
