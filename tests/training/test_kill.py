@@ -3,10 +3,15 @@
 benchmarks/kill_resume.py, which this runs, does it twenty times.
 """
 
+import functools
+import os
 import pathlib
 import runpy
+import subprocess
 
 import pytest
+
+from tests import forks
 
 pytestmark = pytest.mark.slow
 
@@ -16,9 +21,8 @@ PHASES = {"starting", "stepping", "writing", "evaluating"}
 
 @pytest.mark.parametrize("backend, kills", [("tensorflow", 3), ("jax", 1)])
 def test_a_run_that_was_killed_ends_as_one_that_was_not(tmp_path, monkeypatch, backend, kills):
-    variables = {"PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": "-1", "JAX_PLATFORMS": "cpu"}
-    for name, value in (variables | {"KERAS_BACKEND": backend}).items():
-        monkeypatch.setenv(name, value)
+    start = functools.partial(forks.Popen, env=os.environ | forks.OWN | {"KERAS_BACKEND": backend})
+    monkeypatch.setattr(subprocess, "Popen", start)
     measure = runpy.run_path(str(ROOT / "benchmarks" / "kill_resume.py"))["measure"]
     found = measure(tmp_path, kills=kills, steps=40, every=4, seed=3)
     assert sum(found["phases"].values()) == kills and found["phases"].keys() <= PHASES
