@@ -9,6 +9,7 @@ import importlib.metadata
 import json
 import os
 import pathlib
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -131,7 +132,8 @@ def write_of_run(
         settings, earlier = run.decode_settings(), read(parent) if parent else None
         translate = _by_model(run, checkpoint, settings)
         write(run, checkpoint, run.path, RUN, settings, translate, program, earlier)
-        print(f"Recorded: {run.path / PROVENANCE}. Check it: t2t-show {run.path} --verify")
+        command = shlex.join(["t2t-show", os.fspath(run.path), "--verify"])
+        print(f"Recorded: {run.path / PROVENANCE}. Check it: {command}")
     except (UserError, OSError) as error:
         print(f"No {PROVENANCE} was written: {error}")
 
