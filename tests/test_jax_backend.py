@@ -1,11 +1,8 @@
 """The same source on JAX, where no golden number says it: those are tests/models/test_golden.py."""
 
-import os
-import pathlib
-import subprocess
-import sys
-
 import pytest
+
+from tests import forks
 
 PROGRAM = """
 import jax
@@ -93,20 +90,7 @@ print("same numbers")
 """
 
 
-def run(program):
-    environment = os.environ | {
-        "PYTHONPATH": str(pathlib.Path(__file__).parents[1]),
-        "KERAS_BACKEND": "jax",
-        "JAX_PLATFORMS": "cpu",
-    }
-    done = subprocess.run(
-        [sys.executable, "-c", program], env=environment, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == "same numbers\n"
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("program", [PROGRAM, OTHER_ATTENTION, REGULARIZERS])
 def test_on_jax(program):
-    run(program)
+    assert forks.said_by("-c", program, KERAS_BACKEND="jax") == "same numbers\n"

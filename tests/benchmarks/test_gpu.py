@@ -6,6 +6,7 @@ import gpu
 import pytest
 
 from t2t_repro import cli
+from tests import forks
 
 TINY = (
     "--hparams=num_hidden_layers=1,hidden_size=8,filter_size=12,num_heads=2 --batch=3 --src=5 "
@@ -68,7 +69,13 @@ def test_what_fails_is_a_row_and_the_others_go_on(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_tiny_one_on_this_machine(tmp_path):
+def test_a_tiny_one_on_this_machine(tmp_path, monkeypatch):
+    def start(command, **_):
+        _, program, *flags = command
+        (backend,) = (flag.split("=")[1] for flag in flags if flag.startswith("--backend="))
+        return forks.run(program, *flags, KERAS_BACKEND=backend)
+
+    monkeypatch.setattr(gpu.subprocess, "run", start)
     run(*TINY, "--precisions=float32")
     found = rows(tmp_path)
     assert [row.get("failure") for row in found] == [None] * len(found)

@@ -1,9 +1,6 @@
 """The training step: the same in fit and the trainer; an update that is not finite is skipped."""
 
 import json
-import os
-import subprocess
-import sys
 
 import keras
 import numpy as np
@@ -12,6 +9,7 @@ import tensorflow as tf
 
 import t2t_repro
 from t2t_repro.training import devices, distribution, optimizers
+from tests import forks
 
 HPARAMS = (
     "hidden_size=12,num_heads=3,filter_size=20,num_hidden_layers=1,learning_rate_warmup_steps=4"
@@ -128,17 +126,7 @@ def main() -> None:
 
 
 def result_of(**environment: str) -> dict:
-    root = os.path.dirname(os.path.dirname(t2t_repro.__file__))
-    own = {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1", "PYTHONPATH": root}
-    done = subprocess.run(
-        [sys.executable, __file__],
-        env=os.environ | own | environment,
-        capture_output=True,
-        text=True,
-        timeout=500,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    return json.loads(done.stdout.splitlines()[-1])
+    return json.loads(forks.said_by(__file__, **environment).splitlines()[-1])
 
 
 @pytest.mark.parametrize(
@@ -166,7 +154,7 @@ def test_a_batch_that_is_not_finite_changes_nothing_in_fit():
 
 @pytest.mark.slow
 def test_under_jax():
-    result = result_of(KERAS_BACKEND="jax", JAX_PLATFORMS="cpu")
+    result = result_of(KERAS_BACKEND="jax")
     assert result["plain"]["fit"] == pytest.approx(result["plain"]["trainer"], rel=1e-5)
     assert result["plain"]["same"] and result["norms"] < 0.05
     assert result["spoiled"] == {"nan": True, "same": True, "goes_on": True}
