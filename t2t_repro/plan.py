@@ -108,7 +108,7 @@ class TrainingPlan:
             f"{batch['target_tokens']:,} target tokens; the paper's are {_PAPERS_TOKENS:,} of each",
             "devices": machine.devices,
             "memory": f"about {size_text(self.memory)}{room}",
-            "time": f"{self.steps:,} steps of {self.step_seconds:,.3g} s: "
+            "time": f"{self.steps:,} steps of {float(f'{self.step_seconds:.3g}'):,g} s: "
             f"{duration(3600 * self.hours)}, by {self.flop / 1e12:,.3g} TFLOP a step and "
             f"{machine.rate / 1e9:,.0f} GFLOP/s of a device's matrix products, measured now",
             "checkpoints": f"{self.checkpoints} x {size_text(self.checkpoint)} in {self.run}; "

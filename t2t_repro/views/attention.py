@@ -108,7 +108,7 @@ def sentence_ids(
     else:
         ((best, *_),) = translator.translate_ids([inputs])
         targets = best.ids + [EOS_ID] * best.finished
-    _check_length(model, "--target, or of the model's own translation,", targets)
+    _check_length(model, "--target, or the model's own translation,", targets)
     return inputs, targets
 
 
