@@ -102,10 +102,7 @@ def next_steps(folder: Folder, plan: Plan) -> list[str]:
         f"t2t-show {model} --verify",
     ]
     if plan.train_steps < plan.wanted_steps:
-        steps.append(
-            f"its set is made for {plan.wanted_steps:,} steps: the same t2t-own-text "
-            f"{plan.to_the_end}"
-        )
+        steps.append(f"the same t2t-own-text {plan.to_the_end}: all {plan.wanted_steps:,} steps")
     return steps
 
 

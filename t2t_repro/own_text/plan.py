@@ -131,9 +131,9 @@ class Plan(Measured):
 
     @property
     def to_the_end(self) -> str:
-        """The flags of a command that makes all steps, if this has fewer."""
-        end = "finishes them" if self.goes_on else "finishes them in another --output_dir"
-        return f"with --train_minutes=0, and without --train_steps, {end}"
+        """How to change a command with fewer steps to make all."""
+        where = "" if self.goes_on else " and another --output_dir"
+        return f"with --train_minutes=0{where}, without --train_steps"
 
 
 def measured(trial: RunDirectory) -> Measured:
