@@ -1,28 +1,39 @@
 """Break the package in many small places, and count how often its tests notice.
 
-    python benchmarks/mutants.py --out=mutants.jsonl [--count=200] [--seed=1] [--checkout=DIR]
+    python benchmarks/mutants.py --out=mutants.jsonl [--count=200] [--seed=1]
 
 draws places by the seed, in proportion to the code of each folder: an operator, a comparison, a
-constant or a statement. One at a time is changed in the files of DIR, which has to be a checkout
-that nobody else uses (`git worktree add --detach DIR`), and the quick tests of the module's folder
-run until the first failure, those of its own name first. A mutant that no test notices survives:
-look whether it changes anything at all. The same command goes on where it stopped.
+constant or a statement. One at a time is changed in the working directory, which has to be a
+checkout that nobody else uses (`git worktree add --detach DIR`), and the quick tests of its folder
+run until the first failure, those first that bear its name or speak of what was changed. A mutant
+that no test notices survives: look whether it changes anything at all. The same command goes on
+where it stopped.
 """
 
 import argparse
 import ast
 import collections
+import contextlib
+import importlib
+import itertools
 import json
+import os
 import pathlib
 import random
+import re
+import signal
 import subprocess
 import sys
-import time
+import tempfile
 from collections.abc import Iterator
+from multiprocessing.context import ForkProcess
 from typing import Any, NamedTuple
 
+import pytest
+
 FOLDERS = ("layers", "models", "training", "decoding", "data", "text", "interop", "scoring")
-LONGEST = 900  # seconds for the tests of one mutant; one that makes them hang is noticed
+OPTIONS = ["-xq", "-n0", "--tb=no", "-pno:cacheprovider", "-ofaulthandler_timeout=300"]
+OPTIONS += ["-ofaulthandler_exit_on_timeout=true"]  # a mutant that lets a test hang is noticed
 _OPERATORS = {
     **{ast.Add: "-", ast.Sub: "+", ast.Mult: "+", ast.Div: "*", ast.FloorDiv: "*", ast.Mod: "*"},
     **{ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">", ast.Eq: "!=", ast.NotEq: "=="},
@@ -36,6 +47,7 @@ class Mutant(NamedTuple):
     """A change: `old`, between two offsets of a file in UTF-8, becomes `new`."""
 
     file: str
+    names: tuple[str, ...]  # of the classes and functions around it
     line: int
     start: int
     end: int
@@ -44,45 +56,46 @@ class Mutant(NamedTuple):
     new: str
 
 
-def mutants(path: pathlib.Path, root: pathlib.Path) -> Iterator[Mutant]:
+def mutants(path: pathlib.Path) -> Iterator[Mutant]:
     """Yields all the changes that can be made to a file, but those of what is said to readers."""
     source = path.read_bytes()
-    starts = [0]
-    for line in source.splitlines(keepends=True):
-        starts.append(starts[-1] + len(line))
+    starts = [0, *itertools.accumulate(map(len, source.splitlines(keepends=True)))]
 
     def offsets(node: Any) -> tuple[int, int]:
         """Where a node begins and ends."""
         begins = starts[node.lineno - 1] + node.col_offset
         return begins, starts[node.end_lineno - 1] + node.end_col_offset
 
-    def mutant(kind: str, node: Any, at: int, end: int, new: str) -> Mutant:
-        old = source[at:end].decode()
-        return Mutant(str(path.relative_to(root)), node.lineno, at, end, kind, old, new)
-
-    def between(kind: str, left: ast.AST, operator: ast.AST, right: ast.AST) -> Mutant:
-        """Of the operator between two nodes, whose brackets stay."""
+    def between(left: ast.AST, operator: ast.AST, right: ast.AST) -> tuple[int, int, str]:
+        """The change of the operator between two nodes, whose brackets stay."""
         at, end = offsets(left)[1], offsets(right)[0]
         gap = source[at:end].decode()
-        new = gap.replace(gap.strip("() \n\\"), _OPERATORS[type(operator)])
-        return mutant(kind, left, at, end, new)
+        return at, end, gap.replace(gap.strip("() \n\\"), _OPERATORS[type(operator)])
 
-    for node in _code(ast.parse(source)):
+    for node, names in _code(ast.parse(source), ()):
         if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
-            yield between("operator", node.left, node.op, node.right)
+            kind, change = "operator", between(node.left, node.op, node.right)
         elif isinstance(node, ast.Compare):
-            yield between("comparison", node.left, node.ops[0], node.comparators[0])
+            kind, change = "comparison", between(node.left, node.ops[0], node.comparators[0])
         elif isinstance(node, ast.BoolOp):
-            yield between("comparison", node.values[0], node.op, node.values[1])
+            kind, change = "comparison", between(node.values[0], node.op, node.values[1])
         elif isinstance(node, ast.Constant) and isinstance(node.value, bool | int | float):
             new = not node.value if isinstance(node.value, bool) else node.value + 1
-            yield mutant("constant", node, *offsets(node), str(new))
-        elif isinstance(node, _STATEMENTS) and not _is_text(node):
-            yield mutant("statement", node, *offsets(node), "pass")
+            kind, change = "constant", (*offsets(node), str(new))
+        elif isinstance(node, _STATEMENTS) and source[offsets(node)[0]] != ord('"'):
+            kind, change = "statement", (*offsets(node), "pass")
+        else:
+            continue
+        at, end, new = change
+        old = source[at:end].decode()
+        yield Mutant(str(path), names, node.lineno, at, end, kind, old, new)
 
 
-def _code(node: ast.AST) -> Iterator[ast.AST]:
-    """Yields the nodes that compute: no types, no messages, no module's or class's constants."""
+def _code(node: Any, names: tuple[str, ...]) -> Iterator[tuple[Any, tuple[str, ...]]]:
+    """Yields the nodes that compute, and the names around each: no types, no messages, no module's
+    or class's constants."""
+    if isinstance(node, ast.ClassDef | ast.FunctionDef):
+        names = (*names, node.name)
     for name, value in ast.iter_fields(node):
         if name in ("annotation", "returns", "decorator_list", "type_params"):
             continue
@@ -90,37 +103,69 @@ def _code(node: ast.AST) -> Iterator[ast.AST]:
             if isinstance(child, ast.AST) and not isinstance(child, ast.JoinedStr | ast.Import):
                 outer = isinstance(node, ast.Module | ast.ClassDef)
                 if not outer or isinstance(child, ast.ClassDef | ast.FunctionDef):
-                    yield child
-                    yield from _code(child)
+                    yield child, names
+                    yield from _code(child, names)
 
 
-def _is_text(node: ast.AST) -> bool:
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+def drawn(count: int, seed: int) -> list[Mutant]:
+    """Returns so many mutants."""
+    folders = (pathlib.Path("t2t_repro", name) for name in FOLDERS)
+    files = (file for folder in folders for file in sorted(folder.rglob("*.py")))
+    return random.Random(seed).sample([one for file in files for one in mutants(file)], count)
 
 
-def drawn(root: pathlib.Path, count: int, seed: int) -> list[Mutant]:
-    """Returns so many mutants of a checkout."""
-    files = [f for name in FOLDERS for f in sorted((root / "t2t_repro" / name).rglob("*.py"))]
-    found = [mutant for file in files for mutant in mutants(file, root)]
-    return random.Random(seed).sample(found, count)
+def tests_of(mutant: Mutant) -> list[str]:
+    """Returns the tests of a mutant's folder, those first that are the likeliest to notice it."""
+    path, found = pathlib.Path(mutant.file), []
+    for file in sorted(pathlib.Path("tests", path.parent.name).glob("test_*.py")):
+        source = file.read_text()
+        own = file.stem.startswith(f"test_{path.stem}")
+        whole = 2 * own + (path.stem in _words(source))
+        for node in ast.parse(source).body:
+            if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
+                named = len(_words(ast.get_source_segment(source, node)) & {*mutant.names})
+                found.append((whole + named, f"{file}::{node.name}"))
+    return [test for _, test in sorted(found, key=lambda one: -one[0])]
 
 
-def is_noticed(mutant: Mutant, root: pathlib.Path) -> bool:
-    """Returns whether a test of the folder fails, or hangs."""
-    path = root / mutant.file
-    source = path.read_bytes()
-    tests = root / "tests" / path.parent.name
-    own = sorted(tests.glob(f"test_{path.stem}*.py"))
-    files = [*own, *(file for file in sorted(tests.glob("test_*.py")) if file not in own)]
-    command = [sys.executable, "-m", "pytest", "-xq", "-n", "0", "-p", "no:cacheprovider", *files]
+def _words(text: str | None) -> set[str]:
+    return set(re.findall(r"\w+", text or ""))
+
+
+def noticed_by(tests: list[str]) -> str:
+    """Returns which of some tests fails first, or nothing.
+
+    They run in a fork of this process, which has loaded TensorFlow for all of them.
+    """
+    with tempfile.TemporaryFile("w+") as out:
+        child = ForkProcess(target=_test, args=(tests, out.fileno()))
+        child.start()
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+        os.killpg(child.pid, signal.SIGKILL)  # what it has left behind
+        child.join()
+        out.seek(0)
+        failed = [line for line in out if line.startswith(("FAILED", "ERROR"))]
+    passed = child.exitcode in (0, pytest.ExitCode.NO_TESTS_COLLECTED)
+    return "" if passed else "".join(failed).strip() or f"ended with {child.exitcode}"
+
+
+def _test(tests: list[str], out: int) -> None:
+    os.setpgid(0, 0)
+    os.dup2(out, 1)
+    os._exit(pytest.main([*OPTIONS, f"--basetemp={tempfile.tempdir}/tests", *tests]))
+
+
+@contextlib.contextmanager
+def applied(mutant: Mutant) -> Iterator[None]:
+    """Changes the file while it lasts."""
+    path = pathlib.Path(mutant.file)
+    source, made = path.read_bytes(), path.stat()
     path.write_bytes(source[: mutant.start] + mutant.new.encode() + source[mutant.end :])
     try:
-        made = subprocess.run(command, cwd=root, capture_output=True, timeout=LONGEST)
-    except subprocess.TimeoutExpired:
-        return True
+        yield
     finally:
         path.write_bytes(source)
-    return made.returncode != 0
+        os.utime(path, ns=(made.st_atime_ns, made.st_mtime_ns))  # its .pyc is true again
 
 
 def main() -> None:
@@ -128,25 +173,24 @@ def main() -> None:
     parser.add_argument("--out", type=pathlib.Path, required=True)
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--checkout", type=pathlib.Path, default=pathlib.Path.cwd())
     args = parser.parse_args()
-    done = args.out.read_text().splitlines() if args.out.exists() else []
-    for mutant in drawn(args.checkout, args.count, args.seed)[len(done) :]:
-        start = time.monotonic()
-        row = mutant._asdict() | {"noticed": is_noticed(mutant, args.checkout)}
-        row["seconds"] = round(time.monotonic() - start)
-        done.append(json.dumps(row))
-        with open(args.out, "a") as file:
-            file.write(done[-1] + "\n")
-        print(f"{len(done)}/{args.count}", mutant.file, mutant.line, mutant.kind, row["noticed"])
-    noticed: collections.Counter[str] = collections.Counter()
-    whole: collections.Counter[str] = collections.Counter()
-    for row in map(json.loads, done):
-        for name in (row["kind"], pathlib.Path(row["file"]).parent.name, "all"):
-            whole[name] += 1
-            noticed[name] += row["noticed"]
-    for name, count in whole.items():
-        print(f"{name}: {noticed[name]} of {count}")
+    subprocess.run(["git", "diff", "--quiet"], check=True)  # or a kill has left a mutant behind
+    rows = [json.loads(row) for row in args.out.open()] if args.out.exists() else []
+    out = args.out.open("a", buffering=1)
+    os.environ["PYTHONPATH"] = sys.path[0] = os.getcwd()
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = tempfile.tempdir = tempfile.mkdtemp()
+    importlib.import_module("keras")
+    for mutant in drawn(args.count, args.seed)[len(rows) :]:
+        with applied(mutant):
+            rows.append(mutant._asdict() | {"by": noticed_by(tests_of(mutant))})
+        out.write(json.dumps(rows[-1]) + "\n")
+        print(len(rows), mutant.file, mutant.line, mutant.kind, rows[-1]["by"] or "-", flush=True)
+    groups = collections.defaultdict(list)
+    for row in rows:
+        for name in (row["kind"], row["file"].split("/")[1], "all"):
+            groups[name].append(bool(row["by"]))
+    for name, noticed in groups.items():
+        print(f"{name}: {sum(noticed)} of {len(noticed)}")
 
 
 if __name__ == "__main__":

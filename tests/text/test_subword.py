@@ -188,3 +188,9 @@ def test_text_that_is_resegment_is_the_same_text(text, rate, seed):
         cut = encoder.resegment(ids, rate, random.Random(seed).random)
         assert encoder.decode(cut[:-1]) == text and cut[-1] == 1
         assert encoder.resegment(ids, 0.0, random.Random(seed).random) == ids
+
+
+def test_a_subtoken_whose_first_character_is_none_is_not_skipped():
+    encoder = SubwordTextEncoder.from_subtokens([*RESERVED, *ESCAPES, "ab"])
+    ids = encoder.encode("ab")
+    assert encoder.resegment(ids, 0.9, lambda: 0.0) == ids

@@ -214,6 +214,7 @@ def test_survives_serialization(optimizer):
     again = keras.optimizers.deserialize(config)
     assert type(again) is type(ours)
     assert again.get_config() == ours.get_config()
+    assert type(ours)().l2 == type(ours)().clip_norm == 0
 
 
 def test_a_gradient_that_is_not_finite_is_not_hidden_by_clipping():
