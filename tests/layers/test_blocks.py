@@ -9,6 +9,7 @@ from t2t_repro.layers import (
     CrossAttention,
     DecoderLayer,
     EncoderLayer,
+    FeedForward,
     LocalSelfAttention,
     MultiHeadAttention,
     PrePostProcess,
@@ -114,6 +115,12 @@ def test_multi_head_attention_is_that_of_keras():
     theirs.set_weights([*weights, np.zeros(D, "float32")])
     found = ours(X, MEMORY, value_mask=REAL)
     np.testing.assert_allclose(found, theirs(X, MEMORY, value_mask=REAL), atol=1e-5)
+
+
+def test_a_feed_forward_layer_leaves_nothing_at_padding():
+    layer = FeedForward(F)
+    expected = np.asarray(layer(MEMORY)) * REAL[..., None]
+    np.testing.assert_allclose(layer(MEMORY, real=REAL), expected, atol=1e-6)
 
 
 def test_the_weights_of_a_layer():

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 from keras import ops
 
-from t2t_repro.layers.attention import CAUSAL, MASKED, DotProduct, of_padding
+from t2t_repro.layers.attention import CAUSAL, MASKED, Additive, DotProduct, of_padding
 from t2t_repro.layers.blockwise_attention import blockwise_attention
 
 B, N, T, S, H, V = 2, 3, 11, 13, 5, 4
@@ -42,6 +42,26 @@ def test_blocks_of_any_size_and_their_gradients_are_plain_attention(query_block,
             tape.watch(inputs)
             outputs = attend(*inputs)
         found.append([outputs, *tape.gradient(outputs, inputs, upstream)])
+    for got, expected in zip(*found, strict=True):
+        np.testing.assert_allclose(got, expected, atol=2e-5)
+
+
+def test_the_gradients_of_an_additive_score_in_blocks_are_the_plain_ones():
+    score, found = Additive(), []
+    score.build((B, N, T, H))
+    inputs = [tf.constant(x) for x in (heads(B, N, T, H), heads(B, N, S, H), heads(B, N, S, V))]
+
+    def in_one(queries, keys, values):
+        hidden = tf.tanh(queries[:, :, :, None] + keys[:, :, None])
+        logits = tf.einsum("bntsh,hn->bnts", hidden, score.vector.value)
+        return tf.matmul(tf.nn.softmax(tf.where(np.tri(T, S, dtype=bool), logits, MASKED)), values)
+
+    for attend in (lambda *of: blockwise_attention(*of, CAUSAL, score, 5, 4), in_one):
+        with tf.GradientTape() as tape:
+            tape.watch(inputs)
+            outputs = attend(*inputs)
+        upstream = tf.constant(heads(B, N, T, V))
+        found.append(tape.gradient(outputs, [*inputs, score.vector.value], upstream))
     for got, expected in zip(*found, strict=True):
         np.testing.assert_allclose(got, expected, atol=2e-5)
 

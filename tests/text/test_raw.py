@@ -44,6 +44,11 @@ def test_what_is_no_text_is_named(tmp_path, name, content):
         list(raw.stripped_lines(path))
 
 
+def test_a_byte_that_is_no_text_is_named_by_line_and_column(tmp_path):
+    with pytest.raises(UserError, match=r" 2, .* 3\."):
+        list(raw.lines(write(tmp_path / "a", b"x\nab\xff")))
+
+
 def test_find_prefers_the_plain_file(tmp_path):
     assert raw.find(tmp_path, "a.en") is None
     with pytest.raises(UserError, match="en.gz"):
