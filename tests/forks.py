@@ -16,6 +16,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from multiprocessing import forkserver
 from unittest import mock
 
+from t2t_repro import process
+
 ROOT = pathlib.Path(__file__).parents[1]
 OWN = {"PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": "-1", "JAX_PLATFORMS": "cpu"}
 _PRELOADED = {"tensorflow": ["tensorflow", "tensorflow_text"], "jax": ["jax", "scipy.stats"]}
@@ -70,6 +72,13 @@ def said_by(*argv, cwd=".", **environment: str) -> str:
     done = run(*argv, cwd=cwd, **environment)
     assert done.returncode == 0, done.stdout[-1000:] + done.stderr[-3000:]
     return done.stdout
+
+
+def fork_programs() -> None:
+    """Lets the programs that this fork starts be forks of it; it has computed nothing itself."""
+    global _context
+    _context = process.SPAWN = multiprocessing.get_context("fork")
+    subprocess.run = lambda command, **_: run(*command[1:])
 
 
 @contextlib.contextmanager

@@ -1,16 +1,14 @@
 """The documents' commands, programs (docs/keras.md), lessons (notebooks/) and API reference."""
 
 import importlib
-import os
 import pathlib
 import re
 import shlex
-import subprocess
-import sys
 
 import pytest
 
 from t2t_repro import cli
+from tests import forks
 
 ROOT = pathlib.Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "keras.md").read_text(encoding="utf-8")
@@ -20,27 +18,20 @@ PICTURES = {  # what each lesson draws
     "inside_a_run": {"learning", "encoder-decoder", "encoder", "heads", "positions", "norms"},
 }
 
-
-def run(folder, *argv, **environment):
-    """Runs Python in a folder; returns what it printed."""
-    environment |= {"TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu"}
-    done = subprocess.run(
-        [sys.executable, *argv],
-        cwd=folder,
-        env=os.environ | environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=900,
-    )
-    assert done.returncode == 0, done.stdout[-3000:]
-    return done.stdout
+LESSON = """
+import runpy, sys
+from tests import forks
+forks.fork_programs()
+sys.argv = sys.argv[1:]
+sys.path.insert(0, sys.argv[0].rpartition("/")[0])
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
 
 
 def scripts(folder, backend, *names):
     """Runs scripts of docs/keras.md, each in a process of its own; returns what each printed."""
     texts = (re.search(rf"```python\n(# {n}\n.*?)```", PAGE, re.DOTALL)[1] for n in names)
-    return [run(folder, "-c", text, KERAS_BACKEND=backend) for text in texts]
+    return [forks.said_by("-c", text, cwd=folder, KERAS_BACKEND=backend) for text in texts]
 
 
 class Parsed(Exception):
@@ -114,14 +105,15 @@ def test_the_page_and_make_name_each_lesson():
 @pytest.mark.slow
 @pytest.mark.parametrize("lesson", PICTURES)
 def test_a_lesson_runs(lesson, tmp_path):
-    run(tmp_path, ROOT / "notebooks" / f"{lesson}.py", MPLBACKEND="Agg")
+    path = ROOT / "notebooks" / f"{lesson}.py"
+    forks.said_by("-c", LESSON, path, cwd=tmp_path, MPLBACKEND="Agg")
     drawn = (tmp_path / "t2t_runs" / "lessons" / lesson).glob("*.png")
     assert {path.stem for path in drawn} == PICTURES[lesson]
 
 
 @pytest.mark.slow
 def test_the_api_reference_is_made_of_public_names(tmp_path):
-    run(ROOT, "docs/api.py", tmp_path)
+    forks.said_by("docs/api.py", tmp_path, cwd=ROOT)
     pages = [path.read_text(encoding="utf-8") for path in tmp_path.rglob("*.html")]
     assert not re.findall(r"class=\"base\">[\w.]*\._\w+", "".join(pages))
     for page, name in {
