@@ -6,19 +6,18 @@ import os
 import pathlib
 import re
 import socket
-import subprocess
 import sys
 import time
 
 import numpy as np
 import pytest
 
+from tests import forks
 from tests.training.runs import arrays, assert_same
 
 pytestmark = pytest.mark.slow
 
 PROBLEM = "algorithmic_reverse_binary40_test"
-ROOT = pathlib.Path(__file__).parents[2]
 TIMEOUT = 300  # seconds a launch may take; on a machine with nothing else to do it takes ten
 NO_DROPOUT = "attention_dropout=0,layer_prepostprocess_dropout=0,relu_dropout=0"
 STEPS = 120
@@ -41,16 +40,14 @@ class Launch:
         with contextlib.ExitStack() as free:  # ports that are
             found = [socket.create_server(("localhost", 0)) for _ in range(workers)]
             addresses = [f"localhost:{free.enter_context(each).getsockname()[1]}" for each in found]
-        own = os.environ | {"CUDA_VISIBLE_DEVICES": "-1", "PYTHONPATH": str(ROOT)}
+        own = os.environ | forks.OWN
         for index in range(workers):
             task = {"type": "worker", "index": index}
             config = json.dumps({"cluster": {"worker": addresses}, "task": task})
             own["TF_CONFIG"] = config if workers > 1 else ""
             output = f"--output_dir={folder / run}-{index}"
             with open(self.log(index), "w") as log:
-                process = subprocess.Popen(
-                    [*command, output], env=own, stdout=log, stderr=subprocess.STDOUT
-                )
+                process = forks.Popen([*command, output], log, log, own)
             self.processes.append(process)
 
     def log(self, index: int) -> pathlib.Path:
