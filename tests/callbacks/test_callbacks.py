@@ -1,9 +1,6 @@
 """What fit's callbacks add: BLEU, samples, the best, norms, the guard; Keras's own beside them."""
 
 import json
-import os
-import subprocess
-import sys
 from unittest import mock
 
 import keras
@@ -15,6 +12,7 @@ from t2t_repro import callbacks
 from t2t_repro.errors import UserError
 from t2t_repro.text.encoders import ByteTextEncoder
 from t2t_repro.training import checkpoints, distribution, optimizers
+from tests import forks
 
 HPARAMS = (
     "hidden_size=12,num_heads=3,filter_size=20,num_hidden_layers=1,learning_rate_warmup_steps=4,"
@@ -179,14 +177,6 @@ def test_keras_own_callbacks(tmp_path):
 @pytest.mark.slow
 @pytest.mark.skipif(keras.backend.backend() == "jax", reason="runs under JAX what is here")
 def test_under_jax():
-    environment = {"KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu"}
     chosen = "norms or bleu or judged or samples or keras_own"
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-n", "0", "-q", "-m", "slow or not slow", __file__]
-        + ["-k", f"({chosen}) and not jax"],
-        env=os.environ | environment,
-        capture_output=True,
-        text=True,
-        timeout=900,
-    )
-    assert done.returncode == 0, done.stdout[-3000:]
+    which = ["-m", "slow or not slow", "-k", f"({chosen}) and not jax"]
+    forks.said_by("-m", "pytest", "-n", "0", "-q", *which, __file__, KERAS_BACKEND="jax")

@@ -5,10 +5,7 @@ trip of the configuration, `build` from shapes, symbolic and eager calls, a trai
 input, and mixed precision. Beside it stands a functional model of each layer, saved and loaded.
 """
 
-import os
 import pathlib
-import subprocess
-import sys
 
 import keras
 import numpy as np
@@ -16,6 +13,7 @@ import pytest
 from keras.src.testing import TestCase
 
 from t2t_repro import layers
+from tests import forks
 
 B, T, S, D, N, F, V = 2, 5, 7, 12, 3, 20, 11
 X, MEMORY = (B, T, D), (B, S, D)
@@ -115,12 +113,5 @@ def test_it_is_saved_and_loaded_in_a_functional_model(name, tmp_path):
 def test_on_jax():
     here = pathlib.Path(__file__)
     files = [here, here.with_name("test_blocks.py"), here.with_name("test_examples.py")]
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-n", "0", "-q", "-x", "-m", "not browser", *files],
-        cwd=here.parents[2],
-        env=os.environ | {"KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu"},
-        capture_output=True,
-        text=True,
-        timeout=1200,
-    )
-    assert done.returncode == 0, done.stdout[-3000:]
+    which = ["-m", "not browser", *files]
+    forks.said_by("-m", "pytest", "-n", "0", "-q", "-x", *which, KERAS_BACKEND="jax")
