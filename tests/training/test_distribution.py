@@ -16,7 +16,8 @@ from t2t_repro.config import HParams
 from t2t_repro.layers.layer import FusedVariable
 from t2t_repro.training import checkpoints, devices, distribution, optimizers
 from t2t_repro.training.devices import ONE
-from tests.training.runs import arrays, said_by
+from tests import forks
+from tests.training.runs import arrays
 
 STEPS = 20
 OFF = "layer_prepostprocess_dropout=0,attention_dropout=0,relu_dropout=0"
@@ -164,12 +165,12 @@ def mirrored() -> dict:
 
 @pytest.fixture(scope="module")
 def trained():
-    return json.loads(said_by(__file__, "mirrored").splitlines()[-1])
+    return json.loads(forks.said_by(__file__, "mirrored").splitlines()[-1])
 
 
 @pytest.fixture(scope="module")
 def moves():
-    return json.loads(said_by(__file__, "updated").splitlines()[-1])
+    return json.loads(forks.said_by(__file__, "updated").splitlines()[-1])
 
 
 @pytest.mark.parametrize("case", CASES)
