@@ -14,7 +14,7 @@ BUDGETS = {
     "examples": 621,
     "hparams": 642,
     "problems": 842,
-    "t2t_repro": 2589,
+    "t2t_repro": 2588,
     "t2t_repro/bin": 1581,
     "t2t_repro/callbacks": 258,
     "t2t_repro/corpora": 1868,
@@ -25,7 +25,7 @@ BUDGETS = {
     "t2t_repro/interop": 1279,
     "t2t_repro/layers": 1760,
     "t2t_repro/models": 1161,
-    "t2t_repro/own_text": 498,
+    "t2t_repro/own_text": 495,
     "t2t_repro/paper": 385,
     "t2t_repro/parsing": 713,
     "t2t_repro/scoring": 299,
@@ -34,7 +34,7 @@ BUDGETS = {
     "t2t_repro/text": 1160,
     "t2t_repro/training": 2551,
     "t2t_repro/views": 907,
-    "tests": 19754,
+    "tests": 19860,
 }
 NO_CODE = {
     *(tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE),
