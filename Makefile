@@ -9,7 +9,7 @@ BIN := .venv/bin
 	$(BIN)/pip install -e '.[test]'
 	touch $@
 
-run: .venv/ready  ## the embedded default: train, decode, score
+run: .venv/ready  ## the built-in example: train, decode, score
 	$(BIN)/python -m t2t_repro.trainer
 
 test: .venv/ready

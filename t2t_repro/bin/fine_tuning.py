@@ -108,9 +108,9 @@ def proposed(
     ).override(overrides)
     say(
         f"For fine-tuning: the hparams of {run.path} ({config.hparams_set}), with "
-        f"{train_steps:,} steps. The learning rate rises in {of_update * warmup:,} of them to "
-        f"{rate:g}, {why}, and falls to 0. --hparams and --train_steps override this; "
-        "--hparams_set takes a set unchanged."
+        f"{train_steps:,} steps. The learning rate rises to {rate:g} ({why}) in the first "
+        f"{of_update * warmup:,} steps, then falls to 0. --hparams and --train_steps override "
+        "this; --hparams_set takes a set unchanged."
     )
     return config.hparams_set, hparams
 
@@ -118,11 +118,11 @@ def proposed(
 def _rate(rates: list[float]) -> tuple[float, str]:
     """Returns the highest rate for a child of a run with these rates, and the reason."""
     if not rates:
-        return _RATE, "because that of the run is unknown"
-    rate, why = rates[-1], "that of the run's last step"
+        return _RATE, "the default, as the parent's is unknown"
+    rate, why = rates[-1], "the parent's last"
     half = rates[len(rates) // 2]
     if rate < _FELL * half:
-        rate, why = half, "that of half the run's steps, as its own fell to 0"
+        rate, why = half, "the parent's at half its steps, as its last is near 0"
     return float(f"{rate:.3g}"), why
 
 

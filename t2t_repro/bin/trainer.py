@@ -111,10 +111,10 @@ class TrainFlags:
     xla_compile: bool = flag(False, "Let XLA compile TensorFlow's steps on a GPU.")
     warm_start_from: str | None = flag(None, "The run or checkpoint to begin with, also of T2T.")
     warm_start_partial: bool = flag(
-        False, "Take what fits, also from another depth, problem or vocabulary, and report it."
+        False, "Load only the weights that fit; depth, problem and vocabulary may differ."
     )
     finish: bool = flag(False, "At the end tune on dev, as t2t-avg-all --tune does.")
-    find_batch_size: bool = flag(False, "Halve batch_size until it fits, and stop.")
+    find_batch_size: bool = flag(False, "Halve batch_size until it fits into memory, and stop.")
 
 
 def main(args: flags.FlagValues) -> None:

@@ -39,7 +39,7 @@ class VisualizeRequest:
         None, "The checkpoint; default: the newest of --output_dir; of RUN/best, the best."
     )
     explain: str | None = flag(None, "Write a page that computes translations in a browser.")
-    positions: bool = flag(False, "Draw the positions that the model adds to its words.")
+    positions: bool = flag(False, "Draw the model's positional encodings.")
     visualization_dir: str | None = flag(None, "Where files go; default: RUN/visualization.")
 
 

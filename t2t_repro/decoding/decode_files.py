@@ -72,7 +72,7 @@ class DecodeRequest:
     eval_use_test_set: bool = flag(False, "Decode the problem's test split instead of dev.")
     t2t_exact: bool = flag(False, "Batches, limits and scores exactly as tensor2tensor's.")
     engine: str = flag(
-        "tensorflow", "What computes; tensorflow: Keras on its backend, also JAX.", choices=ENGINES
+        "tensorflow", "The engine that decodes; tensorflow: Keras, also on JAX.", choices=ENGINES
     )
     compute_type: str = flag("default", "CTranslate2: float32, int8, ...; default: as stored.")
     worker_gpu: int | None = flag(None, "How many GPUs; default: all, or one CPU.", least=1)

@@ -112,8 +112,8 @@ class GraphSubwords(_GraphEncoder):
             type(encoder).encode is not SubwordTextEncoder.encode
         ):
             raise UserError(
-                "Expected vocabularies of subwords or SentencePiece pieces, which are known inside "
-                f"a graph. Received: a {type(encoder).__name__}. Translate with t2t-decoder, or "
+                "Expected vocabularies of subwords or SentencePiece pieces: a SavedModel can hold "
+                f"no others. Received: a {type(encoder).__name__}. Translate with t2t-decoder, or "
                 "serve another problem."
             )
         subtokens = encoder.all_subtoken_strings

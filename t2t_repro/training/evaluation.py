@@ -31,7 +31,7 @@ def evaluation_data(problem: Problem, split: str, config: RunConfig, steps: int 
     if split not in splits:
         raise UserError(
             f"Expected one of the splits of {problem.name}: {', '.join(splits)}. Received: "
-            f"{split!r}. Add it to dataset_splits; t2t-trainer --schedule=train evaluates none."
+            f"{split!r}. Add the split to dataset_splits; t2t-trainer --schedule=train needs none."
         )
     from t2t_repro.data.pipeline import make_dataset
 

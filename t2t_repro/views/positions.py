@@ -30,7 +30,7 @@ def of_model(model: Transformer) -> dict[str, np.ndarray]:
     most = model.learned_positions
     if most is None:
         raise UserError(
-            "Expected a model that adds positions to its words. Received: hparam "
+            "Expected a model with positional encodings. Received: hparam "
             f"pos={model.hparams.pos}. Leave --positions out."
         )
     length = min(LENGTH, most)
