@@ -80,6 +80,7 @@ class Problem:
     packed_spacing: int = 0  # how many zeros go between the sentences of a packed example
     input_space_id: int = SpaceID.GENERIC
     target_space_id: int = SpaceID.GENERIC
+    batch_size_multiplier = 1  # T2T's: scales the length buckets
     # Whether the targets are linearised tags (parsing/trees.py), of which t2t-decoder makes trees.
     writes_trees = False
     decode_hparams = ""  # what t2t-decoder starts from, such as "beam_size=8"; T2T's are the rest

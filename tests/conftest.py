@@ -116,6 +116,17 @@ class GoldenCase:
         tensor2tensor.load_variables(model, self.group(weights))
         return model
 
+    def check_losses(self, logits, rtol: float) -> None:
+        """Asserts that the losses of logits are T2T's, without and with label smoothing."""
+        from t2t_repro.training import losses
+
+        total, weight = losses.padded_cross_entropy(logits, self["targets"])
+        np.testing.assert_allclose(total, self["loss_sum"], rtol=rtol)
+        assert float(weight) == self["loss_weight"]
+        smoothing = self.hparams.label_smoothing
+        total, _ = losses.padded_cross_entropy(logits, self["targets"], smoothing)
+        np.testing.assert_allclose(total, self["smoothed_loss_sum"], rtol=rtol)
+
 
 @pytest.fixture(scope="session")
 def golden_path() -> pathlib.Path:

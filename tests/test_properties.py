@@ -80,11 +80,7 @@ def test_any_command_line_is_a_request_or_refused(name, capfd):
 
     def main(args):
         for request in requests:
-            if {field.name for field in dataclasses.fields(request)} <= {
-                *known,
-                "given",
-                "t2t_usr_dir",
-            }:
+            if {field.name for field in dataclasses.fields(request)} <= {*args, "given"}:
                 cli.request(args, request)
 
     program = cli.program("", "t2t-it", "", requests, main, positional=made["positional"])

@@ -519,7 +519,9 @@ class _Source:
                 f"above max_length={longest}. Their longer sides have {self.length.min()} to "
                 f"{self.length.max()} ids. Change these hparams."
             )
-        scheme = hparams_to_batching_scheme(hparams, shard_multiplier=shards)
+        scheme = hparams_to_batching_scheme(
+            hparams, shard_multiplier=shards, length_multiplier=problem.batch_size_multiplier
+        )
         self.tops, self.sizes = [b - 1 for b in scheme["boundaries"]], scheme["batch_sizes"]
         self.places = batching.bucket_of(self.length, scheme["boundaries"])
         self.full = np.bincount(self.places[self.kept], minlength=len(self.sizes)) / self.sizes

@@ -83,26 +83,28 @@ def _peak(config: RunConfig, load_user_code: Callable[[], None] | None) -> int:
     problem, hparams = registry.get_problem(config.problem), config.hparams
     longest = describe(problem, Split.TRAIN, hparams, config.data_dir, training=True).longest
     step = distribution.step_function(trainer.build_model(config, problem))
-    for batch in 2 * largest_batches(hparams, longest, problem.packed_length):
+    rows = problem.batch_size_multiplier, problem.packed_length
+    for batch in 2 * largest_batches(hparams, longest, *rows):
         step(batch)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else 1024 * peak
 
 
 def largest_batches(
-    hparams: HParams, longest: int, packed_length: int | None = None
+    hparams: HParams, longest: int, length_multiplier: int = 1, packed_length: int | None = None
 ) -> list[dict[str, np.ndarray]]:
     """Returns the batches that need the most memory: of the most tokens, and of the longest.
 
     Args:
         hparams: determine the buckets.
         longest: the longest example of the data.
+        length_multiplier: of the problem.
         packed_length: of the problem, the length of its rows, instead of max_length; None: it is
             not packed.
     """
     hparams = dataclasses.replace(hparams, max_length=packed_length or hparams.max_length)
-    scheme = hparams_to_batching_scheme(hparams)
-    longest = min(longest, hparams.max_length or hparams.batch_size)
+    scheme = hparams_to_batching_scheme(hparams, length_multiplier=length_multiplier)
+    longest = min(longest, (hparams.max_length or hparams.batch_size) * length_multiplier)
     begins, ends = [0, *scheme["boundaries"]], [*scheme["boundaries"], longest + 1]
     buckets = zip(scheme["batch_sizes"], begins, ends, strict=True)
     shapes = [(rows, min(end - 1, longest)) for rows, begin, end in buckets if begin <= longest]
@@ -186,7 +188,7 @@ def mean_batch(
             room = found.kept * (1 - found.padding)
             shape = found.kept / found.batches, source / room, target / room
             return shape, (source / found.batches, target / found.batches)
-    scheme = hparams_to_batching_scheme(hparams)
+    scheme = hparams_to_batching_scheme(hparams, length_multiplier=problem.batch_size_multiplier)
     length = problem.packed_length or min(_LENGTH, hparams.max_length or _LENGTH)
     sentences: float = max(1.0, _FULL * hparams.batch_size) / length
     if hparams.use_fixed_batch_size:

@@ -150,8 +150,10 @@ def test_line_ends_that_a_model_writes_become_blanks(make_model, encoders):
 
 
 @pytest.mark.slow
-def test_many_texts_are_translated_in_batches(small):
-    model, encoders, path = small
+def test_many_texts_are_translated_in_batches(small, tmp_path):
+    model, encoders, there = small
+    path = tmp_path / "x=[12]"  # which TensorFlow reads as a pattern
+    path.symlink_to(there)
     settings = {"beam_size": 2, "extra_length": 9, "max_input_size": 80}
     texts = [*TEXTS, "cab", "dad"] * 7
     rows = expected(model, encoders, settings, texts)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from t2t_repro.interop import tensor2tensor
-from t2t_repro.training import distribution, losses, optimizers
+from t2t_repro.training import distribution, optimizers
 from tests import forks
 
 
@@ -48,12 +48,7 @@ def test_attention_weights(golden, model):
 
 def test_losses(golden, model):
     logits = model(golden.batch)
-    total, weight = losses.padded_cross_entropy(logits, golden["targets"])
-    np.testing.assert_allclose(total, golden["loss_sum"], rtol=1e-5)
-    assert float(weight) == golden["loss_weight"]
-    smoothing = golden.hparams.label_smoothing
-    total, _ = losses.padded_cross_entropy(logits, golden["targets"], smoothing)
-    np.testing.assert_allclose(total, golden["smoothed_loss_sum"], rtol=1e-5)
+    golden.check_losses(logits, 1e-5)
 
 
 def test_twenty_steps_of_training(costly_golden, dropout_off):
