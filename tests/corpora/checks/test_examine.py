@@ -146,7 +146,6 @@ def test_a_third_language_and_the_other_side_s_are_told_from_short_lines():
     train[34] = train[34][0], train[35][0]
     train[36] = "Bread", "Brot"
     train[37] = ("Cuidado, perros bravos",) * 2
-    train[38] = "The dogs dem dey for the road there.", train[38][1]  # three times likelier pidgin
     report = check(train)
     assert report.languages == ("en", "de")
     assert found(report, "wrong_language") == [33, 34]
