@@ -34,16 +34,16 @@ class RunFlags:
 
     output_dir: str | None = flag(None, "The run directory.")
     data_dir: str | None = flag(None, "The folder of TFRecords and vocabularies.")
-    t2t_usr_dir: str | None = flag(None, "Your own package of problems.")
+    t2t_usr_dir: str | None = flag(None, "Your own package of problems, hparam sets or models.")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TaskFlags:
     """The flags that name a problem and a configuration, as T2T's."""
 
-    problem: str | None = flag(None, "The problem's name (--registry_help).")
-    hparams_set: str | None = flag(None, "The named configuration.")
-    hparams: str = flag("", 'Changes to it: "name=value,name=value".')
+    problem: str | None = flag(None, "The problem's name; t2t-trainer --registry_help lists all.")
+    hparams_set: str | None = flag(None, "The name of an hparam set.")
+    hparams: str = flag("", 'Overrides of the set: "name=value,name=value".')
 
 
 def program(
@@ -110,7 +110,7 @@ def warn_unused(args: flags.FlagValues, names: Iterable[str]) -> None:
     """Warns of those of these flags that were given and have no effect."""
     given = [f"--{name}" for name in names if args[name].present]
     if given:
-        print(f"Warning: {', '.join(given)} had no effect with the other flags.", file=sys.stderr)
+        print(f"Warning: {', '.join(given)} had no effect beside the other flags.", file=sys.stderr)
 
 
 def check_given(values: Mapping[str, Any], hints: Mapping[str, str]) -> None:
@@ -206,7 +206,7 @@ def _parse(name: str, args: flags.FlagValues, argv: list[str], positional: str |
     """Parses a command line strictly, with T2T's flags that the program lacks."""
     if name in t2t_compat.READ_A_RUN:
         for flag in t2t_compat.OF_THE_RUN:
-            _define_text(args, flag, None, "The run's.")
+            _define_text(args, flag, None, "Default: the run's.")
     inert = [flag for flag in t2t_compat.FLAGS if flag not in args]
     for flag in inert:
         is_bool = t2t_compat.FLAGS[flag][0] in ("false", "true", "true|false")
@@ -217,11 +217,11 @@ def _parse(name: str, args: flags.FlagValues, argv: list[str], positional: str |
     if positional and rest and not args[positional].present:
         args[positional].parse(rest.pop(0))
     if rest:
-        raise UserError(f"Expected flags only, --flag=value. Received: {rest[0]!r}. See --help.")
+        raise UserError(f"Expected only flags: --flag=value. Received: {rest[0]!r}. See --help.")
     _check_inert([args[flag] for flag in inert if args[flag].present], name)
     for given in (args[flag] for flag in args if args[flag].present and flag not in inert):
         if given.value == "" and given.name.endswith(_NAMED) and given.name != "t2t_usr_dir":
-            raise UserError(f"Expected --{given.name} with a value. Received: nothing.")
+            raise UserError(f"Expected a value for --{given.name}. Received: an empty one.")
         elif isinstance(given.value, str) and given.value.startswith("~/"):
             given.value = os.path.expanduser(given.value)  # a shell does not, behind --flag=
 
@@ -239,9 +239,9 @@ def _check_inert(given: Iterable[Any], name: str) -> None:
         holds = default is None or str(each.value).lower() in default.split("|")
         (idle if holds else refused).append(f"--{each.name}={each.value} ({reason})")
     if refused:
-        raise UserError(f"Expected flags that mean something here. Received: {', '.join(refused)}.")
+        raise UserError(f"Expected flags with a counterpart here. Received: {', '.join(refused)}.")
     if idle:
-        print(f"{name}: warning: without effect here: {', '.join(idle)}.", file=sys.stderr)
+        print(f"{name}: warning: no effect here: {', '.join(idle)}.", file=sys.stderr)
 
 
 def _one_line(error: Exception) -> str:
@@ -250,9 +250,9 @@ def _one_line(error: Exception) -> str:
     full = "No space left" in text or "File too large" in text  # TensorFlow's
     if process.lacks_memory(error):
         text = (
-            f"Out of memory: {text.partition(chr(10))[0]} Lower batch_size, or max_length if "
-            "only the longest sentences do not fit; t2t-trainer --find_batch_size finds a "
-            "size that fits."
+            f"Out of memory: {text.partition(chr(10))[0]} Lower batch_size; lower max_length if "
+            "only the longest sentences do not fit. t2t-trainer --find_batch_size finds a size "
+            "that fits."
         )
     elif isinstance(error, OSError) and error.strerror:
         text = error.strerror + (f": {error.filename!r}" if error.filename is not None else "")

@@ -8,13 +8,16 @@ ckpt-STEP is the mean, computed in float64, of checkpoint STEP and the N-1 befor
   t2t-avg-all --tune --model_dir=RUN
   t2t-decoder --output_dir=RUN/finished --decode_from_file=FILE
 
-chooses on dev, by sacreBLEU. It tries the newest checkpoint, the mean of the newest (if the rate
-falls to 0 at the end, of those during the fall) and of those that t2t-trainer --keep_best kept;
-then length penalties and beams with the best weights. The usual choice (a mean, or the newest if
-the rate falls to 0; beam 4, alpha 0.6) wins unless another is better by more than 0.3 BLEU. It
-writes a run directory with one checkpoint and decoding.json, whose settings t2t-decoder,
-t2t-exporter, t2t-translate-all and t2t-visualize use unless --decode_hparams overrides them.
-t2t-trainer --finish does this at the end of a training.
+chooses weights, beam size and alpha by sacreBLEU on dev. It compares the newest checkpoint, the
+average of the newest, and the average of those that t2t-trainer --keep_best kept. If the learning
+rate falls to 0 at the end, the average of the newest takes only checkpoints from the fall. Then it
+tries beam sizes and length penalties with the best weights. The usual choice is an average (the
+newest checkpoint if the rate falls to 0), beam 4 and alpha 0.6. It is kept unless another choice is
+better by more than 0.3 BLEU.
+
+--tune writes a run directory with one checkpoint and decoding.json. t2t-decoder, t2t-exporter,
+t2t-translate-all and t2t-visualize use the settings of that file unless --decode_hparams overrides
+them. t2t-trainer --finish runs --tune after the training.
 """
 
 import contextlib
@@ -42,16 +45,16 @@ class AverageRequest:
     """The flags of t2t-avg-all, which are T2T's."""
 
     model_dir: str = flag("", "The run whose checkpoints to average.")
-    output_dir: str = flag("avg/", "The folder of the result; default with --tune: RUN/finished.")
-    n: int = flag(8, "How many checkpoints to average; with --tune: at most.", least=1)
-    min_steps: int = flag(0, "Ignore checkpoints of fewer steps.", least=0)
+    output_dir: str = flag("avg/", "Where to write the average; default with --tune: RUN/finished.")
+    n: int = flag(8, "How many checkpoints to average; --tune averages at most so many.", least=1)
+    min_steps: int = flag(0, "Ignore checkpoints before this step.", least=0)
     wait_minutes: int = flag(0, "Wait up to this many minutes for another checkpoint.", least=0)
-    last_only: bool = flag(False, "Write only the average of the last n.")
+    last_only: bool = flag(False, "Write only the average of the last n checkpoints.")
     tune: bool = flag(
-        False, "Choose weights, beams and alpha by BLEU on dev, and write one run of them."
+        False, "Choose checkpoint or average, beam and alpha by BLEU on dev; write one run of them."
     )
     data_dir: str | None = flag(
-        None, "--tune: the folder of TFRecords and vocabularies; default: the run's."
+        None, "With --tune: the folder of TFRecords and vocabularies; default: the run's."
     )
     t2t_usr_dir: str | None = flag(None, "Your own package of problems.")
 
@@ -109,7 +112,7 @@ def average_all(
     n, least = request.n, request.min_steps
     assert run.config  # a folder that is not a run ends here, with a message
     if run.path.resolve() == out.path.resolve():
-        raise UserError(f"Expected --output_dir to be another folder. Received: {run.path} twice.")
+        raise UserError(f"Expected --output_dir other than --model_dir. Received: {run.path}.")
     _check_free(run, out, n)
     written: list[pathlib.Path] = []
     seen: list[pathlib.Path] = []
@@ -125,8 +128,8 @@ def average_all(
 
     def gone(path: pathlib.Path) -> None:
         say(
-            f"Skipped {path.name}: it was removed before it was read. --keep_checkpoint_max "
-            "of t2t-trainer keeps more."
+            f"Skipped {path.name}: t2t-trainer removed it before it was read. Train with a larger "
+            "--keep_checkpoint_max to avoid this."
         )
 
     with contextlib.ExitStack() as stack:
@@ -144,8 +147,8 @@ def average_all(
             say(f"Averaged {', '.join(p.name for p in seen[-n:])} as {path}.")
     if not written:
         raise UserError(
-            f"Expected at least n={n} checkpoints in {run.checkpoints_dir}. Received: {len(seen)}"
-            f"{f' from step {least} on' if least else ''}. Lower --n, or train on."
+            f"Expected at least n={n} checkpoints in {run.checkpoints_dir}. Received: "
+            f"{len(seen)}{f' from step {least} on' if least else ''}. Lower --n, or train longer."
         )
     return written
 
@@ -158,10 +161,10 @@ def _check_free(run: RunDirectory, out: RunDirectory, n: int) -> None:
     states = map(checkpoints.read_state, checkpoints.list_checkpoints(out.path))
     others = {len(each.averaged) for each in states} - {n}
     if others or (out.path / TUNED).exists():
-        made = f"averages with --n={min(others)}" if others else f"{TUNED} of --tune"
+        made = f"averages with --n={min(others)}" if others else f"{TUNED} of t2t-avg-all --tune"
         raise UserError(
-            f"Expected --output_dir to be a new folder, or one of averages of the run with "
-            f"--n={n}. Received: {out.path}, with {made}. Name another."
+            "Expected --output_dir to be a new folder, or one that averages of this run with "
+            f"--n={n} were written to. Received: {out.path}, with {made}. Name another folder."
         )
 
 

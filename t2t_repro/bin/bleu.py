@@ -2,13 +2,13 @@
 
 One translated file:
     t2t-bleu --translation=my-wmt13.de --reference=wmt13_deen.de
-Beside another translation of the same sentences, with sacreBLEU's paired bootstrap:
+Two translations of the same sentences, compared by sacreBLEU's paired bootstrap:
     t2t-bleu --translation=my.de --baseline=theirs.de --reference=wmt13_deen.de
-Every file of a directory whose name ends in "-STEPS", as they appear:
+All files of a directory whose names end in -STEP, and those that appear meanwhile:
     t2t-bleu --translations_dir=my-translations --reference=wmt13_deen.de --event_dir=events
 
-The files are plain text (or .gz), one sentence a line, detokenised. The numbers of the table are
-not comparable with each other; report "sacrebleu" with its signature.
+The files are plain text (or .gz), one sentence a line, detokenised. The BLEU variants in the
+table are not comparable with each other; report "sacrebleu" with its signature.
 """
 
 import dataclasses
@@ -32,17 +32,17 @@ class BleuFlags:
 
     translation: str | None = flag(None, "The translated file.")
     baseline: str | None = flag(
-        None, "Another translation, to compare with it: BLEU of both with intervals, and p."
+        None, "A translation to compare with: prints both BLEU with intervals, and the p-value."
     )
-    json_file: str | None = flag(None, "Where to write every score and signature.")
+    json_file: str | None = flag(None, "A JSON file to write all scores and signatures to.")
 
 
 def main(args: flags.FlagValues) -> None:
     if (args.translation is None) == (args.translations_dir is None):
         received = "neither" if args.translation is None else "both"
         raise UserError(
-            "Expected one of --translation=FILE and --translations_dir=DIRECTORY. "
-            f"Received: {received}."
+            "Expected either --translation=FILE or --translations_dir=DIRECTORY. Received: "
+            f"{received}."
         )
     if args.reference is None:
         raise UserError("Expected --reference=FILE, the reference translation. Received: none.")
@@ -76,8 +76,8 @@ def _score_directory(request: view.DirectoryRequest) -> list[dict]:
         results.append((file, scores))
     if not results:
         raise UserError(
-            "Expected files whose names end in the step, such as translation-1000. Received: "
-            f"none to score in {request.translations_dir!r}. Check --min_steps and "
+            "Expected files whose names end in -STEP, such as translation-1000. Received: none to "
+            f"score in {request.translations_dir!r}. Check --min_steps and "
             f"EVENT_DIR/{view.LAST_STEP_FILE}, which skip earlier steps."
         )
     view.print_step_table(results)

@@ -1,17 +1,18 @@
-"""t2t-checkpoint: imports checkpoints of tensor2tensor, and exports runs as such.
+"""t2t-checkpoint: imports checkpoints of tensor2tensor, and exports runs to its format.
 
   t2t-checkpoint import --checkpoint=T2T_RUN --data_dir=T2T_DATA --output_dir=t2t_runs/imported
   t2t-decoder --output_dir=t2t_runs/imported --decode_from_file=FILE --decode_to_file=OUT
 
 T2T_RUN is a folder with a `checkpoint` file (its newest is taken), or a prefix such as
 T2T_RUN/model.ckpt-250000. The hparams come from hparams.json beside it, the problem from flags.txt;
-if they are missing, give --hparams_set, --hparams and --problem. Weights, optimizer state and step
-are imported. --all_checkpoints imports all of the run, such as for an average.
+if these files are missing, give --hparams_set, --hparams and --problem. Weights, optimizer state
+and step are imported. --all_checkpoints imports all checkpoints of the run, for example to average
+them.
 
   t2t-checkpoint export --output_dir=t2t_runs/mine --t2t_dir=for_t2t
 
 writes for_t2t/model.ckpt-STEP with hparams.json, flags.txt, `checkpoint` and the vocabulary.
-tensor2tensor then decodes with it, and trains on if there is an optimizer state:
+tensor2tensor then decodes with it, and continues training if the optimizer state was exported:
 
   t2t-decoder --output_dir=for_t2t --data_dir=for_t2t --problem=PROBLEM --model=transformer \\
       --hparams_set=SET --decode_from_file=FILE
@@ -38,33 +39,33 @@ _OF_IMPORT = (
 class CheckpointFlags:
     """The flags of t2t-checkpoint, beside those of the run and of the task."""
 
-    action: str | None = flag(None, "May be given without --action.", choices=tuple(_NEEDED))
+    action: str | None = flag(
+        None, "import or export (--action is optional).", choices=tuple(_NEEDED)
+    )
     checkpoint: str | None = flag(
         None,
-        "import: the folder of a tensor2tensor run, or the prefix of one checkpoint; export: "
-        "a ckpt-STEP folder, or a run (its newest checkpoint; of RUN/best, the best).",
+        "import: the folder of a tensor2tensor run, or the prefix of one checkpoint. export: a "
+        "ckpt-STEP folder, or a run (its newest checkpoint; for RUN/best, the best).",
     )
     optimizer_state: bool = flag(
-        True, "import: also import the optimizer's state, if the checkpoint has it."
+        True, "import: import the optimizer state too, if the checkpoint has it."
     )
-    ignore_hparams: str = flag(
-        "", "import: fields of hparams.json to leave out, separated by commas."
-    )
+    ignore_hparams: str = flag("", "import: fields of hparams.json to ignore, separated by commas.")
     target_space_id: int | None = flag(
-        None, "import: the kind of target that was trained; default: the problem's.", least=0
+        None, "import: the target space id of the training; default: the problem's.", least=0
     )
     all_checkpoints: bool = flag(
-        False, "import: all checkpoints of the run, except those that --output_dir has."
+        False, "import: all checkpoints of the run, except those already in --output_dir."
     )
-    t2t_dir: str | None = flag(None, "export: the folder to write.")
+    t2t_dir: str | None = flag(None, "export: the folder to write to.")
 
 
 def main(args: flags.FlagValues) -> None:
     """Imports or exports what the flags name."""
     if not args.action:
-        raise UserError("Expected t2t-checkpoint import or t2t-checkpoint export. Received: none.")
+        raise UserError("Expected t2t-checkpoint import, or t2t-checkpoint export. Received: none.")
     cli.warn_unused(args, ["t2t_dir"] if args.action == "import" else _OF_IMPORT)
-    hints = dict.fromkeys(_NEEDED[args.action], "t2t-checkpoint --help has an example.")
+    hints = dict.fromkeys(_NEEDED[args.action], "Run t2t-checkpoint --help for an example.")
     cli.check_given(args.flag_values_dict(), hints)
     if args.action == "import":
         from t2t_repro.interop import t2t_runs

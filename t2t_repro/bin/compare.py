@@ -8,10 +8,10 @@
 
 Each combination of depth, warm-up, variant and seed is a run directory under OUTPUT_DIR/cells.
 Between post-norm and pre-norm only the sequences of pre- and postprocessing differ; between sets,
-the report lists the differences. Each is compared with its best warm-up. It writes report.html
-(self-contained), report.md, report.json, results.csv and the pictures. A run that diverges is a
-result. If interrupted, run the same command to resume; with more depths, warm-ups or seeds it adds
-their runs.
+the report lists the differences. Each variant enters the comparison with its best warm-up. A run
+that diverges counts as a result. The outputs are report.html (self-contained), report.md,
+report.json, results.csv and the pictures. If interrupted, run the same command to resume. Given
+more depths, warm-ups or seeds, it adds their runs.
 """
 
 import dataclasses
@@ -38,22 +38,22 @@ class CompareFlags:
 
     hparams_sets: str = flag(
         "",
-        "Sets to compare, separated by commas, instead of --hparams_set as post-norm and as "
-        "pre-norm; a set's own changes in brackets: "
+        "Hparam sets to compare, separated by commas. Replaces --hparams_set, which compares its "
+        "post-norm with its pre-norm. Overrides of one set go in brackets: "
         "transformer_base_v1,transformer_base_v2[batch_size=1024].",
     )
-    depths: str = flag("", "Layers of each stack, separated by commas; default: the set's.")
+    depths: str = flag("", "Numbers of layers per stack, separated by commas; default: the set's.")
     warmup: str = flag(
         "",
-        "Warm-up steps, separated by commas; 0: none, the rate begins at the peak of the "
-        "set's own warm-up; default: the set's.",
+        "Numbers of warm-up steps, separated by commas; default: the set's. 0: no warm-up, the "
+        "learning rate begins at the set's peak.",
     )
-    seeds: int = flag(3, "Runs of each, with the seeds 0, 1, ...", least=1, most=MOST_SEEDS)
-    train_steps: int = flag(2000, "Steps of each run.", least=1)
+    seeds: int = flag(3, "Runs of each combination, with seeds 0, 1, ...", least=1, most=MOST_SEEDS)
+    train_steps: int = flag(2000, "Training steps of each run.", least=1)
     bleu_sentences: int | None = flag(
         None,
-        "How many dev sentences to translate at the end; default: 200 for translation "
-        "problems; 0: none.",
+        "How many dev sentences to translate at the end; 0: none; default: 200 for translation "
+        "problems, else none.",
         least=0,
     )
 
@@ -75,12 +75,12 @@ def study_of(args: flags.FlagValues) -> Study:
     """
     compared_by = "hparams_sets" if args.hparams_sets else "hparams_set"
     named = ("problem", compared_by, "data_dir", "output_dir")
-    hints = dict.fromkeys(named, "t2t-compare --help has an example.")
+    hints = dict.fromkeys(named, "Run t2t-compare --help for an example.")
     cli.check_given(args.flag_values_dict(), hints)
     problem = registry.get_problem(args.problem)
     if problem.packed_length:
         raise UserError(
-            f"Expected a problem whose examples are sentences. Received: {args.problem}, "
+            f"Expected a problem with one sentence pair an example. Received: {args.problem}, "
             "which is packed. Use the unpacked problem."
         )
     bleu_sentences = args.bleu_sentences
@@ -116,7 +116,7 @@ def _numbers(flag: str, text: str) -> list[int | None]:
         return list(dict.fromkeys(map(int, text.split(",")))) if text else [None]
     except ValueError:
         raise UserError(
-            f"Expected --{flag} to be whole numbers separated by commas. Received: {text!r}."
+            f"Expected --{flag} as whole numbers separated by commas. Received: {text!r}."
         ) from None
 
 

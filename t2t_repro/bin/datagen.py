@@ -5,7 +5,7 @@
 reads the raw files in --tmp_dir (and downloads them if the problem can), and writes
 problem-train-00000-of-00100 and so on to --data_dir. Existing files are kept. It uses all cores;
 the bytes do not depend on their number. If interrupted, run the same command to resume.
---check_only checks the text and makes nothing. --runner uses a cluster, by Apache Beam.
+--check_only checks the text and makes no data. --runner runs on a cluster with Apache Beam.
 """
 
 import dataclasses
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from t2t_repro.data.job import Job
 
 _HINTS = {
-    "problem": "--only_list lists them.",
-    "data_dir": "It is the folder to write to.",
+    "problem": "Run t2t-datagen --only_list for the names.",
+    "data_dir": "This is the folder to write to.",
 }
 
 
@@ -40,14 +40,13 @@ class Treebank:
 
     treebank_dir: str | None = flag(
         None,
-        "For parsing problems: the folder of a Penn Treebank (wsj_0200.mrg and so on), from "
-        "which the trees files in --tmp_dir are made. Sections 02-21 are training, 22 dev, 23 "
-        "test.",
+        "For parsing problems: a folder of the Penn Treebank (wsj_0200.mrg and so on), from which "
+        "the tree files in --tmp_dir are made. Training is sections 02-21, dev 22, test 23.",
     )
     treebank_split: str | None = flag(
         None,
-        "With --treebank_dir: split by file instead, in these shares of training, dev and test, "
-        "such as 0.8,0.1,0.1. For a part of the treebank.",
+        "With --treebank_dir: the shares of files for training, dev and test, such as 0.8,0.1,0.1, "
+        "instead of the standard sections. Use it if you have only a part of the treebank.",
     )
 
 
@@ -56,59 +55,58 @@ class DataFlags:
     """The flags of t2t-datagen, T2T's where it has them, beside the others here."""
 
     problem: str = flag(
-        "", "The problem; several separated by commas, or a pattern such as 'algorithmic_*'."
+        "", "The problem. Several: separated by commas, or a pattern such as 'algorithmic_*'."
     )
-    exclude_problems: str = flag("", "Skip problems whose names contain one of these.")
+    exclude_problems: str = flag("", "Skip problems whose name contains any of these.")
     data_dir: str | None = flag(None, "The folder to write to.")
-    tmp_dir: str = flag("/tmp/t2t_datagen", "The folder of raw files.")
+    tmp_dir: str = flag("/tmp/t2t_datagen", "The folder of the raw files, downloads among them.")
     num_shards: int = flag(
-        0, "How many training files; 0: by the problem or the text.", least=0, most=99_999
+        0, "How many training files; 0: by the problem or the text size.", least=0, most=99_999
     )
-    max_cases: int = flag(0, "Stop each split after this many samples; 0: no limit.", least=0)
+    max_cases: int = flag(0, "End each split after this many examples; 0: no limit.", least=0)
     random_seed: int = flag(
-        429459, "The seed of the order and of all random choices.", least=0, most=2**32 - 2
+        429459, "The seed of shuffling and of all other random choices.", least=0, most=2**32 - 2
     )
     num_concurrent_processes: int | None = flag(
-        None, "Processes that count and encode; default: one a core.", least=1, most=1024
+        None, "Processes that count tokens and encode; default: one per core.", least=1, most=1024
     )
     runner: str | None = flag(
         None,
-        "Apache Beam's runner to use instead. Its workers must see --data_dir and --tmp_dir.",
+        "Generate with this Apache Beam runner. Its workers must see --data_dir and --tmp_dir.",
         choices=("DirectRunner", "FlinkRunner", "SparkRunner", "DataflowRunner"),
     )
     pipeline_options: str = flag(
-        "", "Flags for Beam, such as '--flink_master=host:8081 --parallelism=64'."
+        "", "Options for Apache Beam, such as '--flink_master=host:8081 --parallelism=64'."
     )
-    overwrite: bool = flag(False, "Make existing files again.")
-    only_list: bool = flag(False, "List the problems that --problem names, or all, and stop.")
+    overwrite: bool = flag(False, "Make files again that exist already.")
+    only_list: bool = flag(False, "List the problems that match --problem, or all, and exit.")
     t2t_usr_dir: str | None = flag(None, "Your own package of problems.")
     vocab_size: int = flag(
-        0, "About how many subwords; 0: chosen by the problem or the text.", least=0, most=2**20
+        0, "About how many subwords; 0: by the problem or the text size.", least=0, most=2**20
     )
     vocab: str | None = flag(
         None,
-        "For text2text_tmpdir, a vocabulary of your own: T2T's subwords or a SentencePiece "
-        "model; or two, of source and target, separated by a comma.",
+        "For text2text_tmpdir: your own vocabulary, T2T's subwords or a SentencePiece model. One "
+        "for both sides, or two, source and target, separated by a comma.",
     )
     vocab_from: str | None = flag(
         None,
-        "Take the vocabulary of this run, to fine-tune it by t2t-trainer --warm_start_from; "
-        "--vocab_size extends it to that many subwords.",
+        "Use the vocabulary of this run, to fine-tune the run with t2t-trainer --warm_start_from. "
+        "--vocab_size extends the vocabulary to that size.",
     )
     t2t_exact: bool = flag(
         False,
-        "As tensor2tensor: 2^15 subwords if the problem names no number; as many files.",
+        "tensor2tensor's defaults: its number of files; 2^15 subwords unless the problem sets it.",
     )
     check_data: bool | None = flag(
         None, "Check the text first, and write a report; default: only for your own text."
     )
     drop_bad_pairs: bool = flag(
-        False, "Drop the pairs with errors or certain faults, and list them in a file."
+        False, "Drop the pairs with errors or certain other faults, and list them in a file."
     )
-    keep_bad_pairs: bool = flag(False, "Keep all pairs, also those with errors.")
+    keep_bad_pairs: bool = flag(False, "Keep all pairs, even those with errors.")
     check_only: bool = flag(
-        False,
-        "Check the raw text, write the report to --data_dir, and stop; exit code 1: errors.",
+        False, "Only check the raw text and write a report to --data_dir; exit code 1 if errors."
     )
 
 
@@ -122,12 +120,13 @@ def main(args: flags.FlagValues) -> None:
     machine = machine_of(args)
     vocabulary = vocabulary_of(args)
     if args.t2t_exact and any(vocabulary.values()):
-        raise UserError("Expected --t2t_exact or a vocabulary of another size. Received: both.")
+        raise UserError("Expected --t2t_exact or a vocabulary flag. Received: both. Remove one.")
     raw = [name for each in (Treebank, RawText) for name in flags_of(each) if args[name].present]
     options = {name: args[name].value for name in raw}
     RawText.from_flags(options)  # which contradict each other, perhaps
     from t2t_repro.data.corpus_check import check_only
     from t2t_repro.data.job import Job, summary_path
+    from t2t_repro.data.needs import requirements
 
     problems = map(registry.get_problem, names)
     jobs = [
@@ -149,10 +148,12 @@ def main(args: flags.FlagValues) -> None:
         reports = [check_only(job, print) for job in jobs]
         sys.exit(any(report.errors for report in reports))
     for job in jobs:
+        if (needed := requirements(job.problem, job.data_dir, job.tmp_dir)).downloads:
+            print(f"{job.problem.name}: {needed}.", file=sys.stderr)
         print_proposal(job, make_data(job, machine, args.vocab_from), args.vocab_from)
         path = summary_path(job.problem, job.data_dir)
         if path.exists():
-            print(f"Written to {args.data_dir}; this summary is in {path.name}.")
+            print(f"Written to {args.data_dir}; {path.name} holds this summary.")
 
 
 def vocabulary_of(args: flags.FlagValues) -> dict[str, Any]:
@@ -164,7 +165,7 @@ def vocabulary_of(args: flags.FlagValues) -> dict[str, Any]:
     names = ("vocab_size", "vocab", "vocab_from")
     given = [f"--{name}" for name in names if args[name].value]
     if len(given) > 1 and given != ["--vocab_size", "--vocab_from"]:
-        raise UserError(f"Expected one vocabulary. Received: {' and '.join(given)}. Leave one out.")
+        raise UserError(f"Expected one vocabulary. Received: {' and '.join(given)}. Remove one.")
     files = {}
     if args.vocab_from:
         files = trained_run(args.vocab_from).vocabularies
@@ -225,11 +226,8 @@ def make_data(job: "Job", machine: Any, parent: str | None) -> dict:
     `parent` is the run whose vocabulary they get, if any.
     """
     from t2t_repro.data.generate import generate_data
-    from t2t_repro.data.needs import requirements
 
     say = functools.partial(print, file=sys.stderr)
-    if (needed := requirements(job.problem, job.data_dir, job.tmp_dir)).downloads:
-        say(f"{job.problem.name}: {needed}.")
     summary = generate_data(job, machine, report=say)
     print_summary(summary)
     if parent:
@@ -239,8 +237,8 @@ def make_data(job: "Job", machine: Any, parent: str | None) -> dict:
         new, old = (job.problem, job.data_dir), (trained.problem, trained.config.data_dir)
         known, its = overlap(old, new), overlap(new, old)
         if known or its:
-            print(f"  warning: {known:,} dev pairs are in the training text of {parent}, and")
-            print(f"  {its:,} of its dev pairs in this one. Remove them: scores are too high.")
+            print(f"  warning: {known:,} dev pairs are in the training text of {parent},")
+            print(f"  and {its:,} dev pairs of the run in this text. Remove all: BLEU is inflated.")
     return summary
 
 
@@ -252,7 +250,7 @@ def print_proposal(job: "Job", summary: dict, parent: str | None) -> None:
     from t2t_repro.data import preset
 
     if parent:
-        print(f"  proposed: {shlex.quote(f'--warm_start_from={parent}')} (it has this vocabulary)")
+        print(f"  proposed: {shlex.quote(f'--warm_start_from={parent}')} (same vocabulary)")
     elif preset.is_for(job.problem) and Split.TRAIN in summary["splits"]:
         proposed = preset.proposed(job.problem, job.data_dir, preset.TextSize.from_summary(summary))
         print(f"  proposed: {proposed.flags()} ({proposed.reason})")
@@ -288,8 +286,8 @@ def chosen_problems(wanted: str, excluded: str = "") -> list[str]:
     names = [n for n in dict.fromkeys(names) if not any(p in n for p in excluded.split(",") if p)]
     if not names:
         raise UserError(
-            f"Expected a problem. Received: --problem={wanted} --exclude_problems={excluded}, "
-            "which leave none. --only_list lists all problems."
+            f"Expected at least one problem. Received: --problem={wanted} "
+            f"--exclude_problems={excluded}, which match none. --only_list lists all problems."
         )
     return names
 

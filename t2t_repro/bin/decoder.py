@@ -6,19 +6,21 @@
     t2t-decoder --output_dir=RUN --score_file=PAIRS --decode_to_file=OUT
 
 RUN is the directory that t2t-trainer made; the model, the problem and the vocabulary come from it.
---decode_hparams="beam_size=4,alpha=0.6,extra_length=100,batch_size=32,return_beams=True" sets how.
-docs/decoding.md has the most used: length limits, samples, n-best lists, token scores, alignments;
-t2t_repro/decoding/settings.py has all.
+Decode hparams are set by
+--decode_hparams="beam_size=4,alpha=0.6,extra_length=100,batch_size=32,return_beams=True".
+docs/decoding.md explains the common ones: length limits, sampling, n-best lists, token scores,
+alignments. t2t_repro/decoding/settings.py lists all.
 
-A file of N lines gives N lines. For a parsing problem these are trees, and the repairs that made
-them valid are counted. --decode_reference prints BLEU. --engine=ctranslate2 decodes with
-CTranslate2, whose model is written into RUN/export; docs/decoding.md tells when that is faster.
+A file of N lines gives N lines. For a parsing problem each line is a tree; invalid trees are
+repaired, and the repairs counted. --decode_reference prints BLEU. --engine=ctranslate2 decodes with
+CTranslate2, whose model is written to RUN/export; docs/decoding.md says when that is faster.
 
 A file may have any size. If interrupted, run the same command to resume after the last finished
-8,192 lines; it ends with the same file (--t2t_exact, which sorts all lines, starts over).
+block of 8,192 lines; the output is the same as without the interruption. Except with --t2t_exact,
+which sorts all lines and therefore starts over.
 
---score_file reads lines "source TAB target" and writes for each the mean negative log-likelihood of
-a target token, the end of the sentence included, then a tab and the sum.
+--score_file reads lines "source TAB target" and writes for each the negative log-likelihood of
+the target: the mean per token, a tab, and the sum. The end of the sentence counts as a token.
 """
 
 from absl import flags

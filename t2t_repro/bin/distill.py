@@ -3,17 +3,18 @@
   t2t-distill --teacher=RUN --output_dir=DIR
   t2t-decoder --output_dir=DIR/model --decode_interactive
 
-has the teacher translate the sources of its training data and trains a student on them (the
-teacher's configuration with 6 encoder and 2 decoder layers, or --hparams_set and --hparams). It
-chooses checkpoints on dev, decodes greedily, and compares both on dev (DIR/dev/comparison.json).
+The teacher translates the sources of its training data, and the student is trained on these
+translations. The student has the teacher's configuration with 6 encoder and 2 decoder layers, or
+--hparams_set and --hparams. Its checkpoints are chosen on dev. It decodes greedily and is compared
+with the teacher on dev (DIR/dev/comparison.json).
 
-  --monolingual=more.en        the teacher translates these, too
+  --monolingual=more.en        further sentences that the teacher translates
   --back_translate=more.de     a student of the other direction, as large as the teacher, learns to
                                write these sentences from the teacher's translations
 
-Each stage is a program, whose command is printed. If interrupted, run the same command to resume;
-finished stages are not repeated. More --train_steps continue the training, except for a student
-whose rate falls to 0 at the end, which needs another folder. docs/extras.md has more.
+Each stage runs a program, whose command is printed. If interrupted, run the same command to resume;
+finished stages are not repeated. A larger --train_steps continues the training. Except if the
+student's learning rate falls to 0 at the end: then give a new folder. docs/extras.md has more.
 """
 
 from absl import flags

@@ -3,11 +3,11 @@
   t2t-eval --output_dir=t2t_runs/quickstart
 
 takes the hparams, the problem and the data from the run, evaluates the newest checkpoint on the dev
-split, prints a table and writes eval-SPLIT-STEP.json into the run; --eval_steps and another run's
-checkpoint change that name. The metrics are teacher-forced: each prediction sees the reference
-before it. approx_bleu_score and rouge compare ids, padding included, batch by batch, as in T2T:
-with few ids or short sentences even an untrained model scores. For a BLEU to publish, decode and
-use t2t-bleu.
+split, prints a table and writes eval-SPLIT-STEP.json into the run. With --eval_steps, or with a
+checkpoint of another run, the file's name says so. The metrics are teacher-forced: each token is
+predicted from the reference tokens before it. approx_bleu_score and rouge compare ids, padding
+included, batch by batch, as in T2T. With a small vocabulary or short sentences even an untrained
+model gets a score there. For a BLEU to publish, decode and use t2t-bleu.
 """
 
 import dataclasses
@@ -30,13 +30,13 @@ class EvalRequest:
     """The flags of t2t-eval, except those that name the run."""
 
     checkpoint_path: str | None = flag(
-        None, "The checkpoint: a ckpt-STEP folder, or a run (its newest; of RUN/best, the best)."
+        None, "A ckpt-STEP folder, or a run (its newest checkpoint; for RUN/best, the best)."
     )
     eval_use_test_set: bool = flag(False, "Evaluate the test split instead of dev.")
     eval_steps: int = flag(
         0, "At most this many batches, spread over all lengths; 0: the whole split.", least=0
     )
-    worker_gpu: int | None = flag(None, "How many GPUs; default: all, or one CPU.", least=1)
+    worker_gpu: int | None = flag(None, "How many GPUs to use; default: all, or the CPU.", least=1)
 
 
 def main(args: flags.FlagValues) -> None:

@@ -50,7 +50,7 @@ def imported(source: str, output_dir: str, data_dir: str, usr_dir: str | None) -
     with locked(run.path, print):
         if not any(run.checkpoints_dir.glob("ckpt-*")):  # here TensorFlow is not to begin yet
             process.call(_import, flags | {"data_dir": data_dir, "t2t_usr_dir": usr_dir})
-            print(f"Imported the weights of {source} as {run.path}.")
+            print(f"Imported the weights of {source} to {run.path}.")
     return os.fspath(run.path)
 
 
@@ -107,10 +107,10 @@ def proposed(
         learning_rate_decay_steps=max(1, falls - warmup),
     ).override(overrides)
     say(
-        f"For fine-tuning: the hparams of {run.path} ({config.hparams_set}), with "
-        f"{train_steps:,} steps. The learning rate rises to {rate:g} ({why}) in the first "
-        f"{of_update * warmup:,} steps, then falls to 0. --hparams and --train_steps override "
-        "this; --hparams_set takes a set unchanged."
+        f"Fine-tuning with the hparams of {run.path} ({config.hparams_set}) for {train_steps:,} "
+        f"steps. The learning rate rises to {rate:g} ({why}) in the first {of_update * warmup:,} "
+        "steps, then falls to 0. To change this, give --hparams or --train_steps; with "
+        "--hparams_set the set is used unchanged."
     )
     return config.hparams_set, hparams
 
@@ -118,11 +118,11 @@ def proposed(
 def _rate(rates: list[float]) -> tuple[float, str]:
     """Returns the highest rate for a child of a run with these rates, and the reason."""
     if not rates:
-        return _RATE, "the default, as the parent's is unknown"
-    rate, why = rates[-1], "the parent's last"
+        return _RATE, "the default: the rate of the parent run is unknown"
+    rate, why = rates[-1], "the last rate of the parent run"
     half = rates[len(rates) // 2]
     if rate < _FELL * half:
-        rate, why = half, "the parent's at half its steps, as its last is near 0"
+        rate, why = half, "the rate at half of the parent run: its last rate is near 0"
     return float(f"{rate:.3g}"), why
 
 

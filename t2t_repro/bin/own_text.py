@@ -5,10 +5,10 @@
 
 draws dev and test, builds a vocabulary, chooses a configuration, prints how long it will take,
 trains, chooses checkpoints, beams and alpha, scores the test set, exports, and writes a page
-(mine/index.html) and a record (mine/own-text.json). Each stage is a program, whose command is
-printed. If interrupted, run the same command to resume; finished stages are not repeated. With
-other --train_minutes or --train_steps it trains on, and repeats the stages after the training; a
-set whose rate falls to 0 at the end needs another folder for that.
+(mine/index.html) and a record (mine/own-text.json). Each stage runs a program, whose command
+is printed. If interrupted, run the same command to resume; finished stages are not repeated. With a
+larger --train_minutes or --train_steps it continues the training and repeats the stages after it.
+Except if the hparam set's learning rate falls to 0 at the end: then give a new folder.
 """
 
 import dataclasses
@@ -23,10 +23,10 @@ from t2t_repro.own_text.request import OwnTextRequest
 
 _TEXT = {
     "train_source": {
-        "text": "Files of one sentence a line, or .tsv, .csv, .jsonl or .tmx, which hold both "
-        "sides; also .gz, and several separated by commas."
+        "text": "Source text, one sentence a line, or both sides in .tsv, .csv, .jsonl or .tmx. "
+        "Each may be .gz; several are separated by commas."
     },
-    "train_target": {"text": "The other side of --source, file by file."},
+    "train_target": {"text": "Target sentences, line by line those of --source."},
 }
 # Those of the text, two of them under other names.
 TextFlags = dataclasses.make_dataclass(
@@ -40,7 +40,7 @@ TextFlags = dataclasses.make_dataclass(
 
 def main(args: flags.FlagValues) -> None:
     """Does what the flags ask for."""
-    hint = "--source and --target are two files of one sentence a line, or --source one of both."
+    hint = "Give --source and --target, one sentence a line, or --source with both sides."
     cli.check_given(args.flag_values_dict(), {"source": hint, "output_dir": hint})
     text = {name: args[SHORT.get(name, name)].value for name in flags_of(RawText)}
     raw = RawText(**text)

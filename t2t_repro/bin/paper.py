@@ -1,18 +1,18 @@
 """t2t-paper: the tables of "Attention Is All You Need", and its rows as runs.
 
-  t2t-paper tables                               prints all, with the runs in paper_runs
+  t2t-paper tables                               prints all tables, with the runs in paper_runs
   t2t-paper tables --table=4 --output_dir=RUN
   t2t-paper reproduce --rows=ende_base           table 2: trains, averages, translates, scores
-  t2t-paper reproduce --table=3                  table 3 at an eighth of its widths, on captions
+  t2t-paper reproduce --table=3                  table 3 at 1/8 of its widths, on Multi30k
 
 Tables: 2 (BLEU and training FLOPs), 3 (the variations and their parameters), 4 (parsing). `tables`
 shows the results of runs beside the paper's: BLEU, perplexity, cost, F1. It reads the run
 --output_dir, or the runs in it, and writes paper.html, paper.md and paper.json there.
 
-A row is a run in --output_dir, with the paper's settings (docs/paper.md). Each step is a program,
-whose command is printed. If interrupted, run the same command to resume. Table 3 trains all rows
-with one seed, then with the next; after each run it rewrites table3.html, .md and .json: the rows,
-and which of the paper's conclusions hold.
+Each row becomes a run in --output_dir, with the paper's settings (docs/paper.md). Each step runs a
+program, whose command is printed. If interrupted, run the same command to resume. Table 3 trains
+all rows with one seed, then with the next. After each run it rewrites table3.html, .md and .json,
+which show the rows and which of the paper's conclusions hold.
 """
 
 import dataclasses
@@ -39,20 +39,21 @@ ACTIONS = ("tables", "reproduce")
 class Request:
     """The flags of t2t-paper."""
 
-    action: str = flag("tables", "May be given without --action.", choices=ACTIONS)
+    action: str = flag("tables", "tables or reproduce (--action is optional).", choices=ACTIONS)
     table: int | None = flag(
-        None, "2, 3 or 4; default: all of them for tables, 2 for reproduce.", least=2, most=4
+        None, "2, 3 or 4; default: all tables to print, table 2 to reproduce.", least=2, most=4
     )
     rows: str = flag(
-        "", f"Which rows, separated by commas; of 3 all. Table 2: {', '.join(reproduce.TABLE2)}."
+        "",
+        f"Rows, separated by commas; default for 3: all. Table 2: {', '.join(reproduce.TABLE2)}.",
     )
-    output_dir: str = flag("paper_runs", "The folder of the runs; for tables also a single run.")
-    data_dir: str = flag("t2t_data", "The folder of the data, which are made if missing.")
-    tmp_dir: str = flag("/tmp/t2t_datagen", "The folder of raw files.")
-    hparams: str = flag("", "Changes to all rows, such as batch_size=8192 on large devices.")
-    train_steps: int | None = flag(None, "Updates of a run; default: the paper's.", least=1)
-    scale: int = flag(8, "Table 3: divide all widths by this: 1, 2, 4, 8 or 16.", least=1, most=16)
-    seeds: int = flag(3, "Table 3: how many runs of each row.", least=1, most=MOST_SEEDS)
+    output_dir: str = flag("paper_runs", "The folder of the runs; for tables also one run.")
+    data_dir: str = flag("t2t_data", "The folder of TFRecords, which are made if missing.")
+    tmp_dir: str = flag("/tmp/t2t_datagen", "The folder of the raw files, downloads among them.")
+    hparams: str = flag("", "Overrides for all rows, such as batch_size=8192 on large devices.")
+    train_steps: int | None = flag(None, "Updates of each run; default: the paper's.", least=1)
+    scale: int = flag(8, "Table 3: divide all widths by 1, 2, 4, 8 or 16.", least=1, most=16)
+    seeds: int = flag(3, "Table 3: runs (seeds) of each row.", least=1, most=MOST_SEEDS)
 
     @property
     def names(self) -> list[str]:
@@ -68,7 +69,7 @@ class Request:
                 raise unknown("row of the table", name, known)
         if not asked and self.table != 3:
             raise UserError(
-                f"Expected --rows of table 2: {', '.join(reproduce.TABLE2)}. Received: none."
+                f"Expected --rows, of these: {', '.join(reproduce.TABLE2)}. Received: none."
             )
         return asked or list(reproduce.TABLE3)
 

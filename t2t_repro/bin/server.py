@@ -9,7 +9,7 @@ prints its address when it is ready; open it in a browser, or
 
 Sentences of all clients are translated in batches. /healthz reports health, /metrics is for
 Prometheus, and clients may use LibreTranslate's protocol; docs/serving.md has every path. It has no
-passwords and no encryption, so it answers only this machine, unless --host names another address.
+passwords and no encryption. It therefore answers only this machine, unless you give --host.
 On Ctrl-C or SIGTERM it answers pending requests and ends.
 """
 

@@ -4,11 +4,11 @@
   t2t-show RUN --json            the same for programs
   t2t-show RUN --verify          checks a run or an export against provenance.json
 
-It shows the settings that differ from the set, the parameters by component, the checkpoints with
-their dev scores, the curves, the best and the last, and what to do next.
+It shows the hparams that differ from the set, the parameters by component, the curves, the
+checkpoints with their dev scores (best and last are marked), and what to do next.
 
 --verify hashes the run, its vocabulary, the data and the raw text again, and repeats 20
-translations, a line for each. The exit code is 1 if anything differs.
+translations. It prints a line for each. The exit code is 1 if anything differs.
 """
 
 import dataclasses
@@ -41,9 +41,9 @@ _COLUMNS = ("loss", "bleu", "approx_bleu_score", "accuracy", "accuracy_per_seque
 class ShowFlags:
     """The flags of t2t-show."""
 
-    output_dir: str | None = flag(None, "The run directory; may be given without --output_dir.")
-    json: bool = flag(False, "Print JSON, for programs.")
-    verify: bool = flag(False, "Check the hashes and translations of provenance.json.")
+    output_dir: str | None = flag(None, "The run directory; --output_dir is optional.")
+    json: bool = flag(False, "Print JSON instead of text.")
+    verify: bool = flag(False, "Check hashes and translations against provenance.json.")
     t2t_usr_dir: str | None = flag(None, "Your own package of hparam sets.")
 
 
@@ -51,8 +51,8 @@ def main(args: flags.FlagValues) -> None:
     """Shows the run that the flags name."""
     if not args.output_dir:
         raise UserError(
-            "Expected a run directory: t2t-show RUN. Received: none. Give the --output_dir of "
-            "t2t-trainer."
+            "Expected a run directory, as in t2t-show RUN. Received: none. Give the --output_dir "
+            "that t2t-trainer was given."
         )
     if args.verify:
         verify(pathlib.Path(args.output_dir).expanduser(), as_json=args.json)
@@ -83,7 +83,7 @@ def verify(folder: pathlib.Path, *, as_json: bool) -> None:
         rows = [{"state": state, "what": what} for state, what in found]
         print(json.dumps({"verified": not bad, "checks": rows}, indent=1))
     else:
-        print(f"{bad} differ or are missing." if bad else "Nothing has changed.")
+        print(f"{bad} checks failed: changed or missing." if bad else "Nothing has changed.")
     if bad:
         sys.exit(1)
 
@@ -95,8 +95,8 @@ def show(of: RunView) -> None:
     out = console.Console(highlight=False, markup=False, soft_wrap=True)
     out.print(f"{of.path}: {of.problem}, {of.hparams_set}", style="bold")
     out.print(_standing(of))
-    out.print(f"version {of.version}, seed {of.random_seed}, {len(of.commands)} starts")
-    out.print("\nChanged from the set" if of.changes else "", style="bold", end="")
+    out.print(f"version {of.version}, seed {of.random_seed}, started {len(of.commands)} times")
+    out.print("\nChanged from the hparam set" if of.changes else "", style="bold", end="")
     out.print(_changes(of))
     _parameters(of, out)
     _curves(of, out)
@@ -121,10 +121,10 @@ def _standing(of: RunView) -> str:
         doing = f"training now ({of.trainer})"
     elif any(each.averaged for each in of.checkpoints):
         steps = of.checkpoints[-1].averaged
-        doing = f"an average of {len(steps)} checkpoints: {', '.join(map(str, steps))}"
+        doing = f"average of {len(steps)} checkpoints: {', '.join(map(str, steps))}"
         return f"step {of.step}, {doing}"
     elif of.checkpoints and of.checkpoints[-1].whole and not of.checkpoints[-1].trains_on:
-        return f"step {of.step:,}, weights alone"
+        return f"step {of.step:,}, weights only (no optimizer state)"
     else:
         early = "stopped early" if of.stopped_early else "stopped"
         doing = "finished" if of.step >= of.train_steps else early
@@ -135,9 +135,9 @@ def _standing(of: RunView) -> str:
 
 def _changes(of: RunView) -> str:
     if of.changes is None:
-        return f"{of.hparams_set} is an unknown set; --t2t_usr_dir names its package."
+        return f"Unknown hparam set {of.hparams_set}: name its package by --t2t_usr_dir."
     if not of.changes:
-        return "No hparam differs from the set."
+        return "All hparams are those of the set."
     width = max(map(len, of.changes))
     lines = [f"  {name:{width}}  {a!r} -> {b!r}" for name, (a, b) in sorted(of.changes.items())]
     return "\n" + "\n".join(lines)
@@ -178,9 +178,9 @@ def _checkpoints(of: RunView, out) -> None:
         if not 1 <= number <= count - _ROWS:
             out.print(_row(of, each, metrics, last=number == count - 1))
     for step in of.being_written:
-        out.print(f"  {step:>9}  is being written")
+        out.print(f"  {step:>9}  is being saved")
     if of.kept_best:
-        out.print(f"  kept as best, in {of.path}/best: {', '.join(map(str, of.kept_best))}")
+        out.print(f"  best checkpoints kept in {of.path}/best: {', '.join(map(str, of.kept_best))}")
 
 
 def _row(of: RunView, each: Checkpoint, metrics: Sequence[str], last: bool) -> str:

@@ -2,17 +2,17 @@
 
   t2t-trainer
 
-alone trains a small model on generated data, in about two minutes on two cores, and shows what it
-has learned. With --hparams_set alone it trains that set on its own problem, such as transformer_big
-on translate_ende_wmt14, with data in t2t_data and the run in t2t_runs/SET. Your own training needs
-a problem, a configuration and two folders:
+alone trains a small model on generated data, in about two minutes on two cores, and decodes
+samples with it. With --hparams_set alone it trains that set on the problem that belongs to it, such
+as transformer_big on translate_ende_wmt14, with data in t2t_data and the run in t2t_runs/SET. For
+another training give a problem, an hparam set and two folders:
 
   t2t-trainer --problem=translate_ende_multi30k --hparams_set=transformer_multi30k \\
       --generate_data --tmp_dir=RAW_FILES --data_dir=t2t_data --output_dir=t2t_runs/multi30k
 
 t2t-own-text trains on your own files of sentences; t2t-datagen makes data from them.
 
---registry_help lists problems and configurations. If a run stopped, run the same command to resume
+--registry_help lists problems and hparam sets. If a run stopped, run the same command to resume
 from its newest checkpoint, as if it had not stopped; --output_dir alone is enough. SIGTERM and
 Ctrl-C save a checkpoint first (exit codes 143 and 130); a second one stops at once.
 """
@@ -60,10 +60,10 @@ KEPT = (
     "eval_early_stopping_metric_delta",
 )
 _HINTS = {
-    "problem": "--registry_help lists the problems.",
-    "hparams_set": "--registry_help lists the sets; t2t-datagen proposes one for your own text.",
-    "data_dir": "It is the folder that t2t-datagen wrote, or that --generate_data is to write.",
-    "output_dir": "It is the folder of the run.",
+    "problem": "t2t-trainer --registry_help lists the problems.",
+    "hparams_set": "t2t-trainer --registry_help lists the sets, t2t-datagen proposes one.",
+    "data_dir": "Give the --data_dir of t2t-datagen, or a new one with --generate_data.",
+    "output_dir": "Give a folder for the run.",
 }
 
 
@@ -74,47 +74,47 @@ class TrainFlags:
     They are T2T's (bin/t2t_trainer.py and utils/flags.py) where it has them.
     """
 
-    model: str | None = flag(None, "The model; default: that of the run, or of the set.")
-    tmp_dir: str = flag("/tmp/t2t_datagen", "The folder of raw files, as t2t-datagen's.")
-    registry_help: bool = flag(False, "List problems, hparam sets and models, and stop.")
-    generate_data: bool = flag(False, "Make the problem's files first.")
-    schedule: str = flag(SCHEDULES[0], "What to do; the first two are the same.", choices=SCHEDULES)
+    model: str | None = flag(None, "The model; default: the run's, or the hparam set's.")
+    tmp_dir: str = flag("/tmp/t2t_datagen", "The folder of the raw files, as in t2t-datagen.")
+    registry_help: bool = flag(False, "List problems, hparam sets and models, and exit.")
+    generate_data: bool = flag(False, "Make the problem's missing data files first.")
+    schedule: str = flag(SCHEDULES[0], "What to do; the first two do the same.", choices=SCHEDULES)
     train_steps: int | None = flag(
-        None, "The step, or gathered update, at which the run ends; default: its set's.", least=1
+        None, "The step (gathered update) at which the run ends; default: the set's.", least=1
     )
     eval_steps: int = flag(
-        100, "Batches of an evaluation, spread over all lengths; 0: the whole split.", least=0
+        100, "Batches per evaluation, spread over all lengths; 0: the whole split.", least=0
     )
     keep_best: int = flag(
         0, "Keep this many of the best checkpoints, in RUN/best; 0: none.", least=0
     )
-    best_metric: str = flag("loss", "The metric of --keep_best: loss or another.")
+    best_metric: str = flag("loss", "The metric of --keep_best, such as loss or bleu.")
     eval_early_stopping_steps: int | None = flag(
         None, "Stop when the metric has not improved for this many steps; 0: never.", least=0
     )
-    eval_early_stopping_metric: str = flag("loss", "The metric of early stopping: loss or another.")
+    eval_early_stopping_metric: str = flag("loss", "The metric of early stopping, such as bleu.")
     eval_early_stopping_metric_delta: float = flag(
-        0, "Smaller gains than this do not count; 0: all count (T2T's default is 0.1).", least=0
+        0, "Smaller improvements do not count; T2T's default is 0.1.", least=0
     )
     eval_use_test_set: bool = flag(False, "Evaluate the test split instead of dev.")
     eval_bleu_sentences: int = flag(
         0,
-        "Decode this many sentences of the split greedily, for the metric bleu; 0: none.",
+        "Decode this many sentences of the split greedily for the metric bleu; 0: no bleu.",
         least=0,
     )
     random_seed: int = flag(
-        0, "The seed of weights, dropout and the order of the data.", least=0, most=2**32 - 1
+        0, "The seed of the weights, of dropout and of shuffling.", least=0, most=2**32 - 1
     )
     worker_gpu: int | None = flag(
-        None, "On how many GPUs to train, a batch on each; default: all, or one CPU.", least=1
+        None, "How many GPUs to train on, a batch on each; default: all, or the CPU.", least=1
     )
-    xla_compile: bool = flag(False, "Let XLA compile TensorFlow's steps on a GPU.")
-    warm_start_from: str | None = flag(None, "The run or checkpoint to begin with, also of T2T.")
+    xla_compile: bool = flag(False, "Compile TensorFlow's training step with XLA on a GPU.")
+    warm_start_from: str | None = flag(None, "Start from the weights of this run or checkpoint.")
     warm_start_partial: bool = flag(
-        False, "Load only the weights that fit; depth, problem and vocabulary may differ."
+        False, "Load only the weights that fit; depth, problem and vocabulary may differ then."
     )
-    finish: bool = flag(False, "At the end tune on dev, as t2t-avg-all --tune does.")
-    find_batch_size: bool = flag(False, "Halve batch_size until it fits into memory, and stop.")
+    finish: bool = flag(False, "After training, tune decoding on dev (t2t-avg-all --tune).")
+    find_batch_size: bool = flag(False, "Find a batch_size that fits into memory, and exit.")
 
 
 def main(args: flags.FlagValues) -> None:
@@ -185,7 +185,7 @@ def request_of(args: flags.FlagValues) -> TrainRequest:
         UserError: if they lack something or contradict each other.
     """
     if args.warm_start_from == "":  # it would begin with random weights
-        raise UserError("Expected --warm_start_from to name a run. Received: nothing.")
+        raise UserError("Expected --warm_start_from=RUN. Received: an empty value.")
     values, before = fill(args)
     usr_dir = args.t2t_usr_dir and os.path.abspath(os.path.expanduser(args.t2t_usr_dir))
     if (source := values["warm_start_from"]) and values["schedule"] != "evaluate":

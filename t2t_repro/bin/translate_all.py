@@ -3,12 +3,13 @@
     t2t-translate-all --model_dir=RUN --source=FILE --translations_dir=OUT --reference=RIGHT
     t2t-translate-all --model_dir=RUN --source=FILE --wait_minutes=60      (beside a training)
 
-OUT gets PROBLEM-STEP for each checkpoint, under the time at which it was saved, so that t2t-bleu
---translations_dir=OUT draws them at the right times in TensorBoard. With --reference it also gets
-scores.json, scores.csv and scores.png: every BLEU of every step, and the curve.
+The translation by each checkpoint is written to OUT/PROBLEM-STEP. The file gets the checkpoint's
+modification time, so that t2t-bleu --translations_dir=OUT draws it at the right time in
+TensorBoard. With --reference, OUT also gets scores.json, scores.csv and scores.png: all BLEU scores
+of all steps, and the curve.
 
 If interrupted, run the same command to resume; translated checkpoints are not translated again. A
-checkpoint that the trainer has removed in the meantime, or that is damaged, is named and skipped.
+checkpoint that is damaged, or that the trainer has removed meanwhile, is reported and skipped.
 """
 
 import contextlib
@@ -46,19 +47,19 @@ _SETTINGS = "settings.json"  # what the translations in a folder were made with
 class TranslateAllRequest:
     """The flags of t2t-translate-all."""
 
-    model_dir: str | None = flag(None, "The run whose checkpoints translate.")
-    data_dir: str | None = flag(None, "The folder of the vocabulary; default: the run's own.")
+    model_dir: str | None = flag(None, "The run whose checkpoints to use.")
+    data_dir: str | None = flag(None, "The folder of the vocabulary; default: the run's data_dir.")
     t2t_usr_dir: str | None = flag(None, "Your own package of problems.")
-    source: str = flag(dataclasses.MISSING, "Sentences, one a line; UTF-8, plain or .gz.")
-    reference: str | None = flag(None, "The reference translations: score and draw the curve.")
-    translations_dir: str = flag("translations", "Where the translations go.")
-    min_steps: int = flag(0, "Skip checkpoints of fewer steps.", least=0)
-    wait_minutes: float = flag(0, "Wait up to this many minutes for a next checkpoint.", least=0)
+    source: str = flag(dataclasses.MISSING, "The text, one sentence a line; UTF-8, plain or .gz.")
+    reference: str | None = flag(None, "The reference translations, to write scores and the curve.")
+    translations_dir: str = flag("translations", "The folder of the translations.")
+    min_steps: int = flag(0, "Skip checkpoints before this step.", least=0)
+    wait_minutes: float = flag(0, "Wait up to this many minutes for another checkpoint.", least=0)
     beam_size: int | None = flag(
-        None, "Beams; 1 is greedy search. Default: what t2t-avg-all --tune chose, or 4."
+        None, "Beam size; 1: greedy search. Default: as t2t-avg-all --tune chose, or 4."
     )
-    alpha: float | None = flag(None, "Exponent of the length penalty. Default: likewise, or 0.6.")
-    decode_hparams: str = flag("", 'More of how to decode: "name=value,name=value".')
+    alpha: float | None = flag(None, "Exponent of the length penalty. Default: as tuned, or 0.6.")
+    decode_hparams: str = flag("", 'Other decode hparams: "name=value,name=value".')
 
     def settings(self, run: TrainedRun) -> DecodeHParams:
         """Returns how to decode with a run."""
@@ -70,7 +71,7 @@ class TranslateAllRequest:
 
 
 def main(args: flags.FlagValues) -> None:
-    hint = "t2t-translate-all --help explains it."
+    hint = "Run t2t-translate-all --help for an example."
     cli.check_given(args.flag_values_dict(), {"model_dir": hint, "source": hint})
     run = trained_run(**cli.run_flags(args, "model_dir"))
     request, results = cli.request(args, TranslateAllRequest), []
@@ -120,8 +121,8 @@ def translate_all(
         return {step: step for step in saved + made}
 
     nothing = UserError(
-        f"Expected a whole checkpoint in {run.checkpoints_dir}, from step "
-        f"{request.min_steps} on. Received: none. Give --wait_minutes to wait."
+        f"Expected a complete checkpoint in {run.checkpoints_dir}, from step {request.min_steps} "
+        "on. Received: none. Give --wait_minutes to wait for one."
     )
     made_with = {
         "decode_hparams": dict(vars(settings)),
@@ -154,7 +155,7 @@ def translate_all(
                 checkpoints.verify(path)
                 checkpoints.load_weights(model, path)
             except (OSError, UserError) as error:
-                say(f"Skipping {path.name}, which is missing or incomplete. {error}")
+                say(f"Skipping {path.name}: missing or damaged. {error}")
                 continue
             say(f"Translating with {path}")
             translate_file(translator, request.source, target, report=say)
@@ -176,8 +177,8 @@ def _check_folder(folder: pathlib.Path, made_with: dict[str, Any]) -> None:
     if before != made_with and (before or made):
         names = [n for n in {**before, **made_with} if before.get(n) != made_with.get(n)]
         raise UserError(
-            f"Expected {folder} to hold translations made with the same {', '.join(names)}. "
-            f"Received: others, or no {_SETTINGS}, which records them. {how}"
+            f"Expected {folder} to hold only translations made with the same {', '.join(names)}. "
+            f"Received: translations made with others, or {_SETTINGS} is missing. {how}"
         )
     if not before:
         write_text_atomic(path, json.dumps(made_with, indent=1) + "\n")

@@ -5,13 +5,13 @@
   t2t-visualize --output_dir=RUN --explain=page.html
   t2t-visualize --output_dir=RUN --positions
 
-The first draws the attention of every head while the model writes its own translation, or that of
---target: attention.html is a page to explore in a browser (pick layer and head, point at a word),
-with the PNGs of all heads. heads.csv and heads.json list which heads look at the next, the previous
-or the same word, or at the end mark. attention.npz holds the weights.
+--source draws the attention of every head while the model writes its own translation, or --target.
+attention.html shows it in a browser (pick layer and head, point at a word), beside the PNGs of all
+heads. heads.csv and heads.json list which heads attend to the next, the previous or the same word,
+or to the end mark. attention.npz holds the weights.
 
---explain writes one page with the run's weights, the forward pass and the beam search, which works
-in a browser without a network. It shows subwords, attention and the beam of any sentence, also with
+--explain writes one page with the run's weights, the forward pass and the beam search. It works in
+a browser offline. It shows subwords, attention and the beam of any sentence, also with
 a head, a layer, the positions, the mask or the scaling switched off.
 """
 
@@ -32,15 +32,15 @@ from t2t_repro.runs import TrainedRun, trained_run
 class VisualizeRequest:
     """The flags of t2t-visualize, except those that name the run."""
 
-    source: str | None = flag(None, "A sentence, to draw the attention of.")
-    target: str | None = flag(None, "Its translation; default: the model's own.")
-    decode_hparams: str | None = flag(None, 'How to translate: "beam_size=4,alpha=0.6".')
+    source: str | None = flag(None, "A sentence whose attention to draw.")
+    target: str | None = flag(None, "The translation of --source; default: the model's own.")
+    decode_hparams: str | None = flag(None, 'Decode hparams: "beam_size=4,alpha=0.6".')
     checkpoint_path: str | None = flag(
-        None, "The checkpoint; default: the newest of --output_dir; of RUN/best, the best."
+        None, "A ckpt-STEP folder; default: the newest of --output_dir; for RUN/best, the best."
     )
-    explain: str | None = flag(None, "Write a page that computes translations in a browser.")
+    explain: str | None = flag(None, "Write a page here that runs the model in a browser.")
     positions: bool = flag(False, "Draw the model's positional encodings.")
-    visualization_dir: str | None = flag(None, "Where files go; default: RUN/visualization.")
+    visualization_dir: str | None = flag(None, "Where to write; default: RUN/visualization.")
 
 
 def main(args: flags.FlagValues) -> None:
@@ -52,7 +52,7 @@ def main(args: flags.FlagValues) -> None:
             "Received: none of them."
         )
     run = trained_run(**cli.run_flags(args))
-    run.check_transformer("pictures of its layers")
+    run.check_transformer("drawing attention, positions or --explain")
     run.check_checkpoint(request.checkpoint_path)
     folder = Path(request.visualization_dir or run.path / "visualization").expanduser()
     written: list[Path] = []
