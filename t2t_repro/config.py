@@ -92,26 +92,26 @@ def _sequence(letters: str) -> fields.Rule:
     z adds through a gate that begins at zero."""
     return fields.rule(
         lambda value: value == "none" or not set(value) - set(letters),
-        f"{{name}} to be 'none' or letters of '{letters}'",
+        f"{{name}} to be 'none' or a sequence of the letters '{letters}'",
     )
 
 
 _parts = fields.rule(
     lambda value: not value or {part.strip() for part in value.split(",")} < set(FREEZABLE),
-    f"{{name}} to be some, not all, of {', '.join(FREEZABLE)}",
+    f"{{name}} to name some, but not all, of {', '.join(FREEZABLE)}",
 )
 _odd = fields.rule(lambda value: value % 2 == 1, "{name} to be odd")
 
 
 def _only(name: str, *values: object) -> AppliesIf:
     said = " or ".join(map(str, values))
-    return AppliesIf(lambda hp: getattr(hp, name) in values, f"only {name}={said} reads it.")
+    return AppliesIf(lambda hp: getattr(hp, name) in values, f"it applies only with {name}={said}.")
 
 
 def _models(*names: str) -> AppliesIf:
     """Returns the rule that only these models read a field; of a user's own model nothing is
     known."""
-    why = f"model={{hp.model}} does not read it, only {', '.join(names)}."
+    why = f"it applies only to {', '.join(names)}, not to model={{hp.model}}."
     return AppliesIf(lambda hp: hp.model in names or hp.model not in MODELS, why)
 
 
@@ -129,7 +129,7 @@ _SEPARATE = _only("shared_embedding_and_softmax_weights", False)
 _SPACE = _only("use_target_space_embedding", True)
 _LAYERS = AppliesIf(
     lambda hp: not (hp.num_encoder_layers and hp.num_decoder_layers),
-    "num_encoder_layers and num_decoder_layers are set for both sides.",
+    "num_encoder_layers and num_decoder_layers override it.",
 )
 
 
@@ -138,17 +138,17 @@ def _conflicts(hp: "HParams") -> Iterator[str]:
     gathered = hp.optimizer_multistep_accumulate_steps
     if (snake_case(hp.optimizer) == "multistep_adam") != (gathered > 0):
         yield (
-            "optimizer=multistep_adam and optimizer_multistep_accumulate_steps > 0 together. "
+            "optimizer=multistep_adam exactly if optimizer_multistep_accumulate_steps > 0. "
             f"Received: optimizer={hp.optimizer} and {gathered}"
         )
     if hp.effective_batch_size:
         # As it is written: by "Adam" tensor2tensor's legacy rate is another than by "adam".
         if hp.optimizer not in ("adam", "multistep_adam"):
-            yield f"optimizer=adam with effective_batch_size. Received: {hp.optimizer}"
+            yield f"optimizer=adam with effective_batch_size. Received: optimizer={hp.optimizer}"
         if hp.reads_train_steps or hp.bidirectional_steps:
             yield (
-                "effective_batch_size, which multiplies train_steps, without what reads them: some "
-                "factors of learning_rate_schedule, bidirectional_steps and "
+                "effective_batch_size without hparams that depend on train_steps, which it "
+                "multiplies: some factors of learning_rate_schedule, bidirectional_steps, "
                 "subword_dropout_final_steps"
             )
     if hp.model in BASELINES:
@@ -158,22 +158,22 @@ def _conflicts(hp: "HParams") -> Iterator[str]:
         width = getattr(hp, name) or hp.hidden_size
         if width % hp.num_heads:
             yield (
-                f"{name}, or hidden_size where it is 0, to be divisible by num_heads. Received: "
-                f"{width} and num_heads={hp.num_heads}"
+                f"{name} (0: hidden_size) to be divisible by num_heads. Received: {width} and "
+                f"num_heads={hp.num_heads}"
             )
     sequences = (hp.layer_preprocess_sequence + hp.layer_postprocess_sequence).replace("none", "")
     if hp.norm_type == "group" and "n" in sequences:
         yield (
-            "norm_type other than group, which normalizes over whole sentences: the decoder "
-            "would see what it predicts"
+            "another norm_type than group: group norm sees the whole sentence, so the decoder "
+            "would see the tokens that it predicts"
         )
     if relative and not (hp.max_relative_position and hp.attention_score in DOT_PRODUCTS):
         yield (
-            "max_relative_position > 0 and an attention_score of dot products with "
+            "max_relative_position > 0 and a dot-product attention_score with "
             "self_attention_type=dot_product_relative"
         )
     if hp.attention_chunk_size and (hp.attention_dropout or relative):
-        yield "attention_chunk_size=0 with attention_dropout and with dot_product_relative"
+        yield "attention_chunk_size=0 with attention_dropout or dot_product_relative"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -384,9 +384,9 @@ class HParams:
         for name in names:
             if name in _OF_SCHEDULES - read:
                 of = f"learning_rate_schedule={self.learning_rate_schedule}"
-                found[name] = f"{of} reads {', '.join(sorted(read))}."
+                found[name] = f"{of} reads only {', '.join(sorted(read))}."
             elif name.startswith(tuple(OPTIMIZERS.values())) and not name.startswith(prefix):
-                found[name] = f"optimizer={self.optimizer} does not read it."
+                found[name] = f"optimizer={self.optimizer} does not use it."
         return found | fields.unused(self, names)
 
     def to_json(self) -> str:

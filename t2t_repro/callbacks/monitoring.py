@@ -142,9 +142,9 @@ class StopOnNonFinite(keras.callbacks.Callback):
         self._skipped += skipped
         if self._skipped > self._most:
             raise UserError(
-                f"Expected a finite loss and gradients. Received: others at step {made + 1}, "
-                f"batch {batch + 1} of the epoch; the update was skipped. {WHAT_TO_DO}; "
-                f"max_nonfinite_steps={self._skipped} skips it."
+                "Expected a finite loss and finite gradients. Received: non-finite ones at step "
+                f"{made + 1}, batch {batch + 1} of the epoch; the update was skipped. "
+                f"{WHAT_TO_DO}; or allow it by max_nonfinite_steps={self._skipped}."
             )
 
     def _made(self) -> int:

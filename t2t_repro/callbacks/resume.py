@@ -88,8 +88,8 @@ class ExactResume(FitCallback):
     def on_train_begin(self, logs=None):
         if not self._prepared:
             raise UserError(
-                "Expected ExactResume to know the data. Received: the fit of a "
-                f"{type(self.model).__name__}. Give fit(**resume.prepare(x=..., callbacks=...))."
+                "Expected fit's arguments from prepare(). Received: others, for a "
+                f"{type(self.model).__name__}. Call fit(**resume.prepare(x=..., callbacks=...))."
             )
         self._prepared = False
         if self._found:
@@ -177,8 +177,8 @@ def _stream(x: Any, steps: int | None, start: int) -> tuple[Any, int]:
     if rest is None or not steps:
         raise UserError(
             "Expected a tf.data.Dataset of known cardinality(), such as "
-            "tf.data.Dataset.from_tensor_slices(...).shuffle(size, seed=seed).batch(size), or with "
-            "steps_per_epoch a generator or a function of the number of batches to leave out. "
+            "tf.data.Dataset.from_tensor_slices(...).shuffle(size, seed=seed).batch(size). Or, "
+            "with steps_per_epoch, a generator, or a function of the number of batches to skip. "
             f"Received: {type(x).__name__}, steps_per_epoch={steps}."
         )
     if not hasattr(rest, "cardinality"):  # Keras takes a dict of a generator for no batch

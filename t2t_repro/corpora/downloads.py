@@ -37,20 +37,20 @@ def download(url: str, path: str | os.PathLike, digest: str | None = None) -> No
     path = pathlib.Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(path.name + INCOMPLETE)
-    by_hand = f"Download it yourself and put it into {path.parent} as {path.name}"
+    by_hand = f"Download it yourself, and save it as {path.name} in {path.parent}"
     try:
         _fetch(url, partial)
     except (OSError, http.client.HTTPException) as error:
         raise UserError(
-            f"Cannot download {url} to {path}. Received: {error}. {by_hand}; or repeat the command."
+            f"Cannot download {url} to {path}. Received: {error}. {by_hand}; or try again."
         ) from error
     found = sha256(partial) if digest else digest
     _state(partial).unlink()
     if found != digest:
         partial.unlink()
         raise UserError(
-            f"Expected {url} to have SHA-256 {digest}. Received: {found}. {by_hand}, if you trust "
-            "it."
+            f"Expected {url} to have SHA-256 {digest}. Received: {found}. If you trust that file: "
+            f"{by_hand}."
         )
     os.replace(partial, path)
 
@@ -85,7 +85,7 @@ def _fetch(url: str, partial: pathlib.Path) -> None:
         if response.headers.get_content_type() == "text/html" and not name.endswith(".html"):
             raise UserError(
                 f"Expected a file at {url}. Received: a web page. Open the URL in a browser, and "
-                f"put the file into {partial.parent} as {name}."
+                f"save the file as {name} in {partial.parent}."
             )
         start = done if getattr(response, "status", None) == 206 else 0
         length = response.headers.get("Content-Length")

@@ -61,8 +61,8 @@ def reader_of(source: str, target: str | None) -> Reader | None:
     if bool(target) == bool(ours or others):
         received = f"{source} and {target}" if target else source
         raise UserError(
-            "Expected two files of one sentence a line, or one for both sides: "
-            f"{', '.join(READERS)}. Received: {received}. Name its targets, leave one out, or "
+            "Expected two files, one sentence a line, or one file with both sides "
+            f"({', '.join(READERS)}). Received: {received}. Add the targets, remove one file, or "
             "rename it."
         )
     return ours
@@ -105,8 +105,8 @@ def _csv_rows(path: str) -> Iterator[tuple[int, list[str]]]:
             number = table.line_num + 1
     except csv.Error as error:
         raise UserError(
-            f"Expected CSV in {path}. Received: in the row from line {number} on, {error}. Fix its "
-            "quotes: a quote within a quoted field is written twice."
+            f"Expected valid CSV in {path}. Received: in the row that starts at line {number}: "
+            f"{error}. Fix the quotes: inside a quoted field, write a quote twice."
         ) from error
 
 
@@ -124,8 +124,8 @@ def _table_pairs(
                 continue
         if len(row) != width:
             raise UserError(
-                f"Expected {width} columns at line {number} of {path}, as many as its first line "
-                f"has. Received: {len(row)}: {' | '.join(row)[:_SHOWN]!r}. Fix that line."
+                f"Expected {width} columns in line {number} of {path}, as in its first line. "
+                f"Received: {len(row)}: {' | '.join(row)[:_SHOWN]!r}. Fix that line."
             )
         yield row[source], row[target]
 
@@ -148,8 +148,8 @@ def _columns(
             return 0, 1, False
     raise UserError(
         f"Expected the columns {' and '.join(wanted or _HEADERS[0])} in the first line of {path}. "
-        f"Received: {len(first)} columns: {' | '.join(first)[:_SHOWN]!r}. Name them by --columns: "
-        "by their names, or, where this line is a pair itself, by their numbers, such as 1,2."
+        f"Received: {len(first)} columns: {' | '.join(first)[:_SHOWN]!r}. Give --columns: their "
+        "names, or their numbers, such as 1,2, if there is no header."
     )
 
 
@@ -163,10 +163,10 @@ def _json_pairs(path: str, sides: Sides) -> Iterator[Sequence[str]]:
             texts = None
         if not texts:
             raise UserError(
-                f"Expected a JSON object with the texts "
+                "Expected a JSON object with the texts "
                 f"{' and '.join(sides.columns or _HEADERS[0])} on line {number} of {path}. "
-                f"Received: {line[:_SHOWN]}. Name them by --columns, or by --source_language and "
-                "--target_language. If the file is one array, jq -c '.[]' makes lines of it."
+                f"Received: {line[:_SHOWN]}. Give the names by --columns, or by --source_language "
+                "and --target_language. If the file is one JSON array, split it: jq -c '.[]'"
             )
         yield texts
 
@@ -190,7 +190,7 @@ def _tmx_pairs(path: str, sides: Sides) -> Iterator[Sequence[str]]:
     """
     if sides.languages is None:
         raise UserError(
-            f"Expected --source_language and --target_language of {path}. Received: none."
+            f"Expected --source_language and --target_language for {path}. Received: none."
         )
     count, skipped, codes = 0, 0, Counter[str]()
     with raw.opened(path) as stream:
@@ -209,14 +209,14 @@ def _tmx_pairs(path: str, sides: Sides) -> Iterator[Sequence[str]]:
                 yield texts
             else:
                 skipped += 1
-    seen = f"its languages are {', '.join(code for code, _ in codes.most_common(8)) or 'none'}"
+    seen = f"its languages: {', '.join(code for code, _ in codes.most_common(8)) or 'none'}"
     if skipped == count:
         raise UserError(
-            f"Expected <tu> with text on both sides in {path}. Received: {skipped} without a pair; "
-            f"{seen}. Check the file, --source_language and --target_language."
+            f"Expected <tu> elements with text on both sides in {path}. Received: none of "
+            f"{skipped} has both; {seen}. Check the file, --source_language and --target_language."
         )
     if skipped:
-        progress.on_stderr(f"{path}: left out {skipped:,} units without both sides; {seen}.")
+        progress.on_stderr(f"{path}: skipped {skipped:,} <tu> elements without both sides; {seen}.")
 
 
 def _units(stream: IO[bytes], name: str) -> Iterator[Element]:
@@ -236,8 +236,8 @@ def _units(stream: IO[bytes], name: str) -> Iterator[Element]:
                     parents[-1].clear()
     except (ParseError, ValueError, LookupError) as error:  # the last, of unknown encodings
         raise UserError(
-            f"Expected XML in UTF-8, without entities of its own, in {name}. Received: "
-            f"{error!r}. Fix it, or get it again."
+            f"Expected XML in UTF-8, without entity declarations, in {name}. Received: {error!r}. "
+            "Fix the file, or get it again."
         ) from error
 
 
@@ -258,8 +258,8 @@ def _segment(segments: list[tuple[str, str]], language: str, unit: str) -> str:
     near = near or [each for each in segments if _code(each[0]).startswith(f"{wanted}-")]
     if len({code for code, _ in near}) > 1:
         raise UserError(
-            f"Expected one segment of {language} in {unit}. Received: "
-            f"{', '.join(code for code, _ in near)}. Name one of them by --source_language or "
+            f"Expected one segment of language {language} in {unit}. Received: "
+            f"{', '.join(code for code, _ in near)}. Choose one of them by --source_language or "
             "--target_language."
         )
     return near[0][1] if near else ""

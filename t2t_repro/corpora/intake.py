@@ -53,9 +53,9 @@ def prepare(
     }
     if before:
         if (before.request, before.raw_files, set(before.files)) == (asked, raw_files, own):
-            say(f"Keeping the raw text in {folder}, which was made from these files.")
+            say(f"Keeping the raw text in {folder}: it was made from the same files and flags.")
             return
-        say(f"Making the raw text in {folder} again: the flags or files have changed.")
+        say(f"Making the raw text in {folder} again: its files or flags have changed.")
     with scratch_folder(folder / "text") as unfinished:
         shares, left_out, files = _Work(unfinished, request, corpora, names, seed, say).make()
         for name in own:
@@ -68,7 +68,7 @@ def prepare(
         often = "" if share.weight == 1 else f", each {share.weight:.4g} times: {share.written:,}"
         say(f"  {share.split}: {share.corpus}, {share.pairs:,} pairs{often} ({share.share:.1%})")
     if left_out:
-        say(f"  dropped: {left_out:,} training pairs that are near-duplicates of these")
+        say(f"  dropped: {left_out:,} training pairs that are near-duplicates of dev or test")
 
 
 class _Text:
@@ -148,7 +148,7 @@ class _Work:
                 add(pair)
                 counts[-1] += 1
             if not counts[-1]:
-                raise UserError(f"Expected pairs in {corpus.source}. Received: none.")
+                raise UserError(f"Expected sentence pairs in {corpus.source}. Received: none.")
         return counts
 
     def _draw(self, every: _Text, count: int, sample: splits.Sample) -> splits.Drawn:
@@ -158,8 +158,8 @@ class _Work:
         if not dev and not request.dev_source:
             dev = splits.default_dev_size(count)
             self.say(
-                f"Drawing {dev:,} of {count:,} pairs for dev; --dev_size or --dev_source "
-                "overrides this."
+                f"Drawing {dev:,} of {count:,} pairs for dev; to change this, give --dev_size or "
+                "--dev_source."
             )
         if not dev + test:
             return splits.Drawn({}, {}, set())
@@ -170,9 +170,9 @@ class _Work:
         if found < dev + test:
             raise UserError(
                 f"Expected {dev + test:,} pairs for dev and test with at most {splits.MANY} "
-                "near-duplicates in training, so that half of the pairs stay at least. "
-                f"Received: {found:,} of {count:,}. Lower --dev_size and --test_size, or name "
-                "files by --dev_source and --test_source."
+                "near-duplicates in training, and half of the pairs left for training. Received: "
+                f"{found:,} of {count:,}. Lower --dev_size and --test_size, or give files by "
+                "--dev_source and --test_source."
             )
         return drawn
 

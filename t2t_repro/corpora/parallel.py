@@ -132,8 +132,8 @@ def count_compiled(base: str) -> int:
     ]
     if counts[0] != counts[1]:
         raise UserError(
-            f"Expected as many lines in {base}.lang1 as in {base}.lang2. Received: {counts[0]} and "
-            f"{counts[1]}, as after a run that was killed. Delete both, and try again."
+            f"Expected equally many lines in {base}.lang1 and {base}.lang2. Received: {counts[0]} "
+            f"and {counts[1]}, as after a killed run. Delete both files, and run again."
         )
     return counts[0]
 

@@ -14,8 +14,8 @@ from t2t_repro.fields import flag, flags_of
 
 SPLITS = ("train", "dev", "test")
 SHORT = {"train_source": "source", "train_target": "target"}  # as t2t-own-text calls these
-_FILES = "files of one sentence a line, or .tsv, .csv, .jsonl or .tmx, which hold both sides"
-_LANGUAGE = 'language of TMX, or of a JSON line\'s "translation", such as {} or {}-{}.'
+_FILES = "one sentence a line, or .tsv, .csv, .jsonl or .tmx files, which hold both sides"
+_LANGUAGE = 'language code in TMX, or in "translation" of JSON lines, such as {} or {}-{}.'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,36 +45,33 @@ class RawText:
 
     train_source: str | None = flag(
         None,
-        f"For text2text_tmpdir: {_FILES}; also .gz, and several separated by commas. They "
-        "become the problem's own files in --tmp_dir.",
+        f"For text2text_tmpdir, your training text: {_FILES}. Each may be .gz; separate several by "
+        "commas. They become the problem's raw files in --tmp_dir.",
     )
-    train_target: str | None = flag(None, "The other side of --train_source, file by file.")
-    dev_source: str | None = flag(None, "The same for dev; default: drawn from training.")
-    dev_target: str | None = flag(None, "The other side of --dev_source.")
-    test_source: str | None = flag(None, "The same for a test set, which is kept as text.")
-    test_target: str | None = flag(None, "The other side of --test_source.")
+    train_target: str | None = flag(None, "The target files, one for each file of --train_source.")
+    dev_source: str | None = flag(None, "The same for dev; default: pairs drawn from training.")
+    dev_target: str | None = flag(None, "The target files of --dev_source.")
+    test_source: str | None = flag(None, "The same for test; it is not encoded.")
+    test_target: str | None = flag(None, "The target files of --test_source.")
     source_language: str | None = flag(None, "The source's " + _LANGUAGE.format("en", "en", "GB"))
     target_language: str | None = flag(None, "The target's " + _LANGUAGE.format("de", "de", "AT"))
     columns: str | None = flag(
-        None,
-        "Which columns of .tsv and .csv, or names of .jsonl, hold source and target: 1,2 or en,de.",
+        None, "The source and target columns of .tsv and .csv, or keys of .jsonl: 1,2 or en,de."
     )
     dev_size: int | None = flag(
         None,
-        "How many pairs to draw for dev, without near-duplicates in training; default without "
+        "How many pairs to draw for dev; training loses their near-duplicates. Default without "
         "--dev_source: 5%, at most 2000.",
         least=1,
         most=50_000,
     )
     test_size: int | None = flag(
         None,
-        "How many pairs to draw for test; default: none; t2t-own-text: 5%, at most 1000.",
+        "How many pairs to draw for test; default: none; in t2t-own-text 5%, at most 1000.",
         least=1,
         most=50_000,
     )
-    train_weights: str | None = flag(
-        None, "How many times each training corpus is taken, such as 1,2.5."
-    )
+    train_weights: str | None = flag(None, "How often to repeat each training corpus: 1,2.5.")
 
     @classmethod
     def from_flags(cls, options: Mapping[str, Any]) -> tuple["RawText", dict[str, Any]]:
@@ -89,9 +86,9 @@ class RawText:
             split, _, what = name.partition("_")
             needed = f"{split}_source" if what == "target" and split in SPLITS else "train_source"
             if needed not in given:
-                raise UserError(f"Expected --{needed} with --{name}. Received: none. Add it.")
+                raise UserError(f"Expected --{needed} with --{name}. Received: only --{name}.")
             if what == "size" and f"{split}_source" in given:
-                raise UserError(f"Expected --{split}_source or --{split}_size. Received: both.")
+                raise UserError(f"Expected --{split}_source or --{split}_size, not both.")
         self.sides()
 
     def __bool__(self) -> bool:
@@ -111,8 +108,8 @@ class RawText:
             columns = (source, target)
             if not target or source.isdecimal() != target.isdecimal():
                 raise UserError(
-                    "Expected --columns to be the numbers or the names of two columns, such as 1,2 "
-                    f"or en,de. Received: {self.columns!r}."
+                    "Expected --columns to be the numbers or names of two columns, such as 1,2 or "
+                    f"en,de. Received: {self.columns!r}."
                 )
         return Sides(languages, columns)
 
@@ -128,8 +125,8 @@ class RawText:
             targets = targets or [""] * len(sources)
             if "" in sources or len(sources) != len(targets):
                 raise UserError(
-                    f"Expected as many files in --{split}_source as in --{split}_target. Received: "
-                    f"{len(sources)} and {len(targets)}."
+                    f"Expected equally many files in --{split}_source and --{split}_target. "
+                    f"Received: {len(sources)} and {len(targets)}."
                 )
             weights = self._weights(len(sources)) if split == "train" else [1.0] * len(sources)
             for source, target, weight in zip(sources, targets, weights, strict=True):
@@ -164,7 +161,7 @@ class RawText:
             weights = []
         if len(weights) != count or not all(0 < weight <= 1000 for weight in weights):
             raise UserError(
-                f"Expected --train_weights to be {count} numbers above 0, at most 1000. Received: "
-                f"{self.train_weights!r}."
+                f"Expected --train_weights to be {count} numbers above 0, up to 1000: one for each "
+                f"corpus. Received: {self.train_weights!r}."
             )
         return weights

@@ -139,7 +139,7 @@ def matching_files(tmp_dir: str, url: str, pattern: str) -> list[pathlib.Path]:
         _unpack(tmp_dir, url, os.path.basename(url), lambda n: fnmatch.fnmatchcase(n, pattern))
     if paths := sorted(folder.glob(pattern)):
         return paths
-    raise UserError(f"Expected files {pattern!r} in {tmp_dir!r} or in {url!r}. Received: none.")
+    raise UserError(f"Expected files {pattern!r} in {tmp_dir!r} or {url!r}. Received: none.")
 
 
 def _unpack(tmp_dir: str, url: str, name: str, wanted: Callable[[str], bool]) -> None:
@@ -176,8 +176,8 @@ def extract(
             if isinstance(error, OSError) and error.errno is not None:
                 raise
             raise UserError(
-                f"Expected {path} to be a whole archive that unpacks into one folder. "
-                f"Received: {error}. Delete it and try again."
+                f"Expected {path} to be a complete archive of one folder. Received: {error}. "
+                "Delete it and run again."
             ) from error
         for file in filter(pathlib.Path.is_file, sorted(unfinished.rglob("*"))):
             to = folder / file.relative_to(unfinished)

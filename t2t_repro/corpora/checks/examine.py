@@ -52,18 +52,18 @@ class Check:
 
 CHECKS = (
     Check("empty", "one side is empty", characters.one_side_empty, severity=ERROR),
-    Check("leakage", "the pair is in dev or test too", models.leaked, severity=ERROR),
+    Check("leakage", "the pair is also in dev or test", models.leaked, severity=ERROR),
     Check("blank", "both sides are empty", characters.both_sides_empty),
-    Check("copy", "the target is the source, untranslated", characters.copied),
-    Check("duplicate", "the pair occurred before", models.duplicate),
-    Check("markup", "HTML or XML: tags or entities", characters.markup),
+    Check("copy", "the target is a copy of the source", characters.copied),
+    Check("duplicate", "the same pair came before", models.duplicate),
+    Check("markup", "HTML or XML tags or entities", characters.markup),
     Check("invisible", "control or zero-width characters, or tabs", characters.invisible),
-    Check("encoding", "text decoded with a wrong encoding", characters.encoding),
-    Check("swapped", "the two sides are swapped", languages.swapped, "language"),
-    Check("wrong_language", "a side is in another language", languages.wrong_language, "language"),
+    Check("encoding", "text decoded with the wrong encoding", characters.encoding),
+    Check("swapped", "source and target are swapped", languages.swapped, "language"),
+    Check("wrong_language", "a side is not in its language", languages.wrong_language, "language"),
     Check("wrong_script", "a side is in another script", languages.wrong_script, "language"),
-    Check("slipped", "the targets belong to sources some lines away", lexical.slipped, "lexicon"),
-    Check("length_ratio", "one side is much longer than usual", models.unusual_ratio, "ratio"),
+    Check("slipped", "the sides are shifted by some lines", lexical.slipped, "lexicon"),
+    Check("length_ratio", "the length ratio is unusual", models.unusual_ratio, "ratio"),
 )
 
 
@@ -221,22 +221,22 @@ def examine(
         share = sum(counts.values()) / max(1, total)
         findings.append(Finding(check, counts, share, first[number], usual))
     notes = [
-        f"{each.share:.0%} of the pairs: {each.check.text}. This is usual in this corpus, so "
-        "none is dropped for it."
+        f"{each.share:.0%} of the pairs: {each.check.text}. So many are usual for this corpus, so "
+        "none of them is dropped for it."
         for each in findings
         if each.usual and each.check.name not in keep
     ]
     if known.language.same:
-        notes.append("Both sides seem to be in the same language, so equal sides may be right.")
+        notes.append("Both sides seem to be in the same language, so copies are kept.")
     if any(known.moses_escaped):
         notes.append(
-            "The text is tokenized and escaped by Moses (&apos; for '). A translator trained "
-            "on it expects such input and writes such output. detokenizer.perl undoes it."
+            "The text is tokenized and escaped by Moses (&apos; for '). A model trained on it "
+            "expects such input and writes such output. Undo this first with detokenizer.perl."
         )
     notes += [
         f"{share:.2%} of the {side} write letters as several characters (Unicode NFD: e and U+0301 "
-        "for é). To a model they are other letters, of several tokens each. Convert this text, and "
-        "what you translate later, to NFC: uconv -x any-nfc."
+        "for é). To a model these differ from é and take more tokens. Convert this text, and all "
+        "text to translate, to NFC: uconv -x any-nfc."
         for side, share in zip(("sources", "targets"), known.decomposed, strict=True)
         if share > DECOMPOSED
     ]
