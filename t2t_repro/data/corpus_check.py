@@ -35,19 +35,19 @@ def check_corpus(job: Job, report: Callable[[str], None]) -> None:
         made, corpus = _examine(job, report)
         if job.check == STOP and made.errors:
             errors = "; ".join(
-                f"{each.count:,} ({each.check.text}), the first {first.split} line {first.line}"
+                f"{each.count:,} ({each.check.text}), the first in {first.split} line {first.line}"
                 for each in made.errors
                 for first in each.first[:1]
             )
             raise UserError(
-                f"Expected pairs without errors. Received: {errors}. See "
-                f"{path_of(job.data_dir, name)}. Correct the text; or give --drop_bad_pairs "
-                f"to drop {made.num_bad_pairs():,} pairs with errors or certain faults, or "
+                f"Expected pairs without errors. Received: {errors}. {path_of(job.data_dir, name)} "
+                "lists them. Correct the text, or give --drop_bad_pairs to drop "
+                f"{made.num_bad_pairs():,} pairs (errors and certain other faults), or "
                 "--keep_bad_pairs to keep all."
             )
         if job.check == DROP:  # also where there are none: the file says that they were looked for
             bad_pairs.write(left_out, made.texts_of_bad_pairs(corpus))
-            report(f"Dropped {made.num_bad_pairs():,} pairs, listed in {left_out}")
+            report(f"Dropped {made.num_bad_pairs():,} pairs; they are listed in {left_out}")
             return
     left_out.unlink(missing_ok=True)
 
@@ -72,8 +72,8 @@ def _examine(job: Job, report: Callable[[str], None]) -> tuple[Report, Corpus]:
     problem = job.problem
     if not is_encoded_by_sample(problem):
         raise UserError(
-            f"Expected a problem of pairs of text for a check. Received: {problem.name}. Name "
-            "another problem, or leave the flags of the check out."
+            f"Expected a problem of text pairs to check. Received: {problem.name}. Choose another "
+            "problem, or remove the flags that ask for a check."
         )
     alone = problem.text_alone(job.tmp_dir)
     made = (files.source for files in job.files())
@@ -91,7 +91,7 @@ def _written(job: Job, made: Report, report: Callable[[str], None]) -> Report:
         report(line)
     to = path_of(job.data_dir, job.problem.dataset_filename())
     made.write(to)
-    report(f"The report, with the first pairs of each kind and their lines: {to}")
+    report(f"Report with examples of each kind and their lines: {to}")
     return made
 
 

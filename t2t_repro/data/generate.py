@@ -122,7 +122,7 @@ def _make(job: Job, todo: Iterable[Files], summary: dict, machine: Any) -> None:
             for path in files.paths:
                 pathlib.Path(path).unlink(missing_ok=True)
             raise UserError(
-                f"Expected samples for the {' and '.join(files.splits)} split of "
+                f"Expected examples for the {' and '.join(files.splits)} split of "
                 f"{job.problem.name}. Received: none from {job.tmp_dir!r}."
             )
         of_files = {"files": len(files.paths)}
@@ -373,9 +373,9 @@ def _other_sets(job: Job) -> list[str]:
     ]
     if others and not job.overwrite:
         raise UserError(
-            f"Expected no other files of {job.problem.name} in {job.data_dir!r}. Received: "
-            f"{os.path.basename(others[0])}, of a set of another size. Delete them, or use "
-            "--overwrite."
+            f"Expected only one set of files of {job.problem.name} in {job.data_dir!r}. Received: "
+            f"also {os.path.basename(others[0])}, of a set with another number of files. Delete "
+            "that set, or use --overwrite."
         )
     return others
 
@@ -390,10 +390,10 @@ def _is_there(files: Files, summary: Mapping[str, Any], report: Report) -> bool:
     count, there = len(files.paths), sum(map(os.path.exists, files.paths))
     name = " and ".join(files.splits)
     if there == count and files.name not in summary.get("unfinished", ()):
-        report(f"Keeping the {count} existing {name} files; --overwrite makes them again.")
+        report(f"Keeping the {count} existing {name} files; --overwrite replaces them.")
         return True
     if there:
-        report(f"Only {there} of {count} {name} files exist: making all of them again.")
+        report(f"Only {there} of {count} {name} files exist; making all of them again.")
     return False
 
 
@@ -427,10 +427,10 @@ def _check_same(job: Job, files: Files, summary: Mapping[str, Any]) -> None:
     for name, digest in _made_of(job, files).get(_TEXT, {}).items():
         if digests.get(name, digest) != digest:
             raise UserError(
-                f"Expected the {name} from which the files in {job.data_dir!r} were made. "
-                f"Received: a changed text in {job.tmp_dir!r}. Put the old one back, give "
-                "--overwrite, or name other folders. To train an existing run on new text: "
-                "--vocab_from=RUN, and then --warm_start_from=RUN."
+                f"Expected {name} as it was when the files in {job.data_dir!r} were made. "
+                f"Received: a changed text in {job.tmp_dir!r}. Restore the old text, give "
+                "--overwrite, or use other folders. To train a run further on new text: "
+                "--vocab_from=RUN here, then t2t-trainer --warm_start_from=RUN."
             )
 
 
@@ -474,9 +474,9 @@ def _check_vocabulary(job: Job, kept: bool, report: Report) -> bool:
     asked = job.problem.has_asked_vocabularies(folder)
     if kept and not (asked and there == names):
         raise UserError(
-            f"Expected in {job.data_dir!r} the vocabulary that its files were made with, "
-            f"{' and '.join(names)}. Received: none or another. Put it "
-            "back, give another --data_dir, or make everything again by --overwrite."
+            f"Expected in {job.data_dir!r} the vocabulary of the files there: "
+            f"{' and '.join(names)}. Received: none, or another one. Restore it, use another "
+            "--data_dir, or remake everything with --overwrite."
         )
     made = _built_vocabulary(job)[1]
     given = job.vocabularies and not job.vocab_size  # else they are extended
@@ -487,12 +487,12 @@ def _check_vocabulary(job: Job, kept: bool, report: Report) -> bool:
         if made or abs(size - job.vocab_size) > 0.02 * job.vocab_size:
             raise UserError(
                 f"Expected a vocabulary of about {job.vocab_size:,} subwords in {job.data_dir!r}, "
-                f"as --vocab_size says. Received: {size:,}. Leave --vocab_size out, give another "
-                "--data_dir, or add --overwrite to make the vocabulary and the records again."
+                f"as given by --vocab_size. Received: {size:,}. Omit --vocab_size, give another "
+                "--data_dir, or add --overwrite to remake the vocabulary and the records."
             )
     for name in there:
         kept_one = job.overwrite and not job.vocabularies
-        why = "; others use it, or it was not made here" if kept_one else ""
+        why = ": other problems use it, or it was not built here" if kept_one else ""
         report(f"Using the existing vocabulary {name} in {job.data_dir}{why}.")
     return False
 

@@ -51,7 +51,7 @@ class DataNeeds:
             return f"to be made in {self.data_dir}"
         names = ", ".join(f"{file.name} of {size_text(file.size)}" for file in self.downloads)
         disk = size_text(self.raw_disk + self.data_disk)
-        return f"to be made in {self.data_dir}, {disk} with downloads of {names} in {self.tmp_dir}"
+        return f"to be made in {self.data_dir}, {disk} with downloads to {self.tmp_dir}: {names}"
 
 
 def requirements(

@@ -127,9 +127,9 @@ def open_split(problem: Problem, split: str, data_dir: str | os.PathLike) -> Exa
         largest = max(of_file[places[names.index(side)]] for of_file in head["largest"])
         if largest >= size:
             raise UserError(
-                f"Expected ids below {size} in the {side} of {split}, as the vocabulary has "
-                f"{', '.join(problem.vocab_files(data_dir))}. Received: id {largest}. The files "
-                "were made with another vocabulary; make them again: "
+                f"Expected ids below {size} in the {side} of {split}: that is the size of the "
+                f"vocabulary {', '.join(problem.vocab_files(data_dir))}. Received: id {largest}. "
+                "The files were made with another vocabulary. Make them again: "
                 f"{problem.datagen_command(data_dir)} --overwrite"
             )
     starts, lengths = (each.T[places] for each in (ends - lengths, lengths))
@@ -171,8 +171,8 @@ def _write(path: pathlib.Path, key: dict[str, Any], paths: Sequence[str]) -> Any
         counts = list(map(len, lengths))
         if not sum(counts):
             raise UserError(
-                f"Expected records in {paths[0]} and the like. Received: none. Make them again by "
-                "t2t-datagen --overwrite."
+                f"Expected records in {paths[0]} and its other shards. Received: none. Make them "
+                "again: t2t-datagen --overwrite."
             )
         file.write(np.concatenate(lengths).tobytes())
         head = json.dumps({"key": key, "counts": counts, "largest": largest}).encode()
@@ -186,10 +186,9 @@ def _check(path: str, features: list[str], ids: np.ndarray, lengths: np.ndarray)
     of_side = lengths[:, [features.index(side) for side in sides]]
     if not lengths.all() or (lengths != of_side).any() or ids.min(initial=0) < 0:
         raise UserError(
-            f"Expected records in {path} that hold ids of at least 0 in the int64 features "
-            f"{features}, equally many for a packed side. Received: another record. "
-            "Check --data_dir and --problem, or make the file again by t2t-datagen "
-            "--overwrite."
+            f"Expected each record in {path} to have non-negative ids in the int64 features "
+            f"{features}, and on a packed side equally many in each. Received: another record. "
+            "Check --data_dir and --problem, or make the file again: t2t-datagen --overwrite."
         )
 
 
@@ -225,13 +224,13 @@ def changes(
     turns = alike and packing.learns_its_targets(problem)
     subwords = {n: encoders[n] for n in SIDES if isinstance(encoders[n], SubwordTextEncoder)}
     for name, fits, needs in (
-        ("bidirectional_steps", turns, "one vocabulary for both sides, and no teacher"),
-        ("subword_dropout", subwords, "tensor2tensor's subwords"),
+        ("bidirectional_steps", turns, "one vocabulary for both sides, no distillation"),
+        ("subword_dropout", subwords, "a vocabulary of tensor2tensor's subwords"),
     ):
         if getattr(hparams, name) and (problem.packed_length or not fits):
             raise UserError(
-                f"{name} changes single pairs of sentences, and needs {needs}. Received: "
-                f"{problem.name}. Leave it out: --hparams={name}=0."
+                f"{name} needs unpacked pairs and {needs}. Received: {problem.name}. Switch it "
+                f"off: --hparams={name}=0."
             )
     final = hparams.subword_dropout_final_steps
     cut_until = hparams.train_steps - final if final else math.inf
@@ -514,10 +513,10 @@ class _Source:
         self.kept = np.flatnonzero(~(short | long))
         if not len(self.kept):
             raise UserError(
-                f"Expected examples. Received: none of {len(self.length):,} passes the filter: "
-                f"{self.too_short:,} are below min_length={hparams.min_length}, {self.too_long:,} "
-                f"above max_length={longest}. Their longer sides have {self.length.min()} to "
-                f"{self.length.max()} ids. Change these hparams."
+                f"Expected at least one example. Received: none of {len(self.length):,} passes the "
+                f"length filter: {self.too_short:,} are below min_length={hparams.min_length}, "
+                f"{self.too_long:,} above max_length={longest}. The longer side of a pair has "
+                f"{self.length.min()} to {self.length.max()} ids. Change min_length or max_length."
             )
         scheme = hparams_to_batching_scheme(
             hparams, shard_multiplier=shards, length_multiplier=problem.batch_size_multiplier
@@ -556,7 +555,7 @@ def read_split(
     examples = open_split(problem, split, data_dir)
     if shards not in (1, len(examples.counts)):
         raise UserError(
-            f"Expected --decode_shards={len(examples.counts)}, as many as the files of {split}, or "
+            f"Expected --decode_shards={len(examples.counts)}, the number of files of {split}, or "
             f"1. Received: {shards}."
         )
     ends = np.cumsum([0, *examples.counts])
@@ -677,8 +676,8 @@ def check_pairs(inputs: Any, targets: Any) -> None:
     """
     if not 0 < len(inputs) == len(targets):
         raise UserError(
-            f"Expected two lists of equal length, not empty. Received: {len(inputs):,} inputs "
-            f"and {len(targets):,} targets."
+            f"Expected equally many inputs and targets, at least one. Received: {len(inputs):,} "
+            f"inputs and {len(targets):,} targets."
         )
 
 
@@ -734,5 +733,5 @@ def _for_fit(hparams: HParams | str, *unused: str) -> HParams:
     if not hparams.optimizer_multistep_accumulate_steps:
         unused = (*unused, "effective_batch_size")
     if names := [name for name in unused if getattr(hparams, name)]:
-        warnings.warn(f"fit does not read {' and '.join(names)}.", stacklevel=3)
+        warnings.warn(f"fit ignores the hparams {' and '.join(names)}.", stacklevel=3)
     return hparams

@@ -110,8 +110,8 @@ def split(file: bytes, name: str | os.PathLike) -> list[bytes]:
         records.append(file[begin:end])
         if file[start : end + _CHECKSUM.size] != frame(records[-1]):
             raise UserError(
-                f"Expected {os.fspath(name)} to be a whole TFRecord file. Received: a truncated or "
-                f"corrupt one (record {len(records) - 1}, at byte {start}). Make it again by "
+                f"Expected {os.fspath(name)} to be a complete TFRecord file. Received: a truncated "
+                f"or corrupt one (record {len(records) - 1}, at byte {start}). Make it again: "
                 "t2t-datagen --overwrite."
             )
         start = end + _CHECKSUM.size
@@ -155,13 +155,13 @@ def find_shards(problem: Problem, split: str, data_dir: str | os.PathLike) -> li
         there = f"sets of {' and of '.join(map(str, sets))} files" if sets else "none"
         fix = f"Make them: {command}{' --overwrite' if sets else ''}"
         if split not in [entry["split"] for entry in problem.dataset_splits]:
-            fix = f"{problem.name} has no {split} split: decode a file by --decode_from_file."
+            fix = f"{problem.name} has no {split} split; to decode a file, give --decode_from_file."
         raise UserError(f"Expected one set of files {where}. Received: {there}. {fix}")
     ((total, found),) = sets.items()
     paths = problem.filepaths(split, pathlib.Path(data_dir).expanduser(), total)
     if missing := [os.path.basename(path) for path in paths if path not in found]:
         raise UserError(
-            f"Expected {total} files {where}. Received: {len(missing)} of them are missing, the "
-            f"first is {missing[0]}. Make them: {command}"
+            f"Expected all {total} files {where}. Received: {len(missing)} are missing, the first "
+            f"is {missing[0]}. Make them: {command}"
         )
     return paths

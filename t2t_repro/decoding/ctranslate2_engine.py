@@ -36,8 +36,8 @@ def library() -> Any:
         import ctranslate2
     except ImportError as error:
         raise UserError(
-            "Expected the package ctranslate2. Received: none is installed. Install it by "
-            "pip install 't2t_repro[ctranslate2]'."
+            "Expected the package ctranslate2 to be installed. Received: no such package. Install "
+            "it: pip install 't2t_repro[ctranslate2]'."
         ) from error
     return ctranslate2
 
@@ -77,9 +77,9 @@ class CTranslate2Engine(Engine):
             self.adds_end = schema.read(path / "config.json", dict[str, Any])["add_source_eos"]
         except (RuntimeError, ValueError, OSError, KeyError) as error:
             raise UserError(
-                f"Expected a CTranslate2 model in {path}, for --compute_type={compute_type}. "
-                f"Received: {error}. Write it by t2t-exporter --format=ctranslate2, or choose "
-                "another --compute_type."
+                f"Expected a CTranslate2 model in {path} that loads with "
+                f"--compute_type={compute_type}. Received: {error}. Write it with t2t-exporter "
+                "--format=ctranslate2, or choose another --compute_type."
             ) from error
         self.ids = {token: i for i, token in enumerate(self.target)}
         self.compute_type = self.translator.compute_type
@@ -103,9 +103,9 @@ class CTranslate2Engine(Engine):
             if not same:
                 raise UserError(
                     "Expected a CTranslate2 model with the run's vocabulary. Received: "
-                    f"{self.path}, with {len(names)} other {side}. Give the --engine_dir of "
-                    "this run, or leave it out. If an earlier version wrote it for this run, "
-                    "remove it: it is made again."
+                    f"{self.path}, whose {len(names)} {side} tokens differ. Give the --engine_dir "
+                    "that was exported from this run, or omit --engine_dir. If an earlier "
+                    "version wrote this model, delete it: it is made again."
                 )
 
     def decode(self, sentences: Sentences, search: Search = USUAL) -> tuple[np.ndarray, np.ndarray]:

@@ -54,31 +54,31 @@ class DecodeRequest:
     The names of a shard's files end in its number: see `of_shard`.
     """
 
-    decode_from_file: str | None = flag(None, "Sentences, one a line; UTF-8, plain or .gz.")
+    decode_from_file: str | None = flag(None, "The file to translate, one sentence a line; or .gz.")
     decode_to_file: str | None = flag(None, "The output; default: named by input, model and beams.")
-    score_file: str | None = flag(None, "Pairs to score: lines of source, tab, target.")
-    decode_json_file: str | None = flag(None, "Also write JSON lines with exact scores, here.")
+    score_file: str | None = flag(None, "Pairs to score; each line: source, tab, target.")
+    decode_json_file: str | None = flag(None, "Also write JSON lines with unrounded scores here.")
     output_format: str = flag(
         "text", "The format of --decode_to_file: text, or JSON lines.", choices=("text", "jsonl")
     )
-    partial_targets_file: str | None = flag(None, "Forced beginnings: a line for each source line.")
-    ensemble: str | None = flag(None, "RUN2,RUN3: runs that form an ensemble with --output_dir.")
-    decode_reference: str | None = flag(None, "The reference translations: print BLEU.")
-    decode_hparams: str | None = flag(None, 'How to decode: "name=value,name=value".')
+    partial_targets_file: str | None = flag(None, "Forced prefixes, one line for each source line.")
+    ensemble: str | None = flag(None, "RUN2,RUN3: an ensemble of these with --output_dir.")
+    decode_reference: str | None = flag(None, "The reference translations; prints BLEU.")
+    decode_hparams: str | None = flag(None, 'Decode hparams: "name=value,name=value".')
     checkpoint_path: str | None = flag(
-        None, "The checkpoint; default: the newest of --output_dir; of RUN/best, the best."
+        None, "A ckpt-STEP folder; default: the newest of --output_dir; for RUN/best, the best."
     )
-    decode_interactive: bool = flag(False, "Translate what you type.")
+    decode_interactive: bool = flag(False, "Translate sentences that you type.")
     eval_use_test_set: bool = flag(False, "Decode the problem's test split instead of dev.")
-    t2t_exact: bool = flag(False, "Batches, limits and scores exactly as tensor2tensor's.")
+    t2t_exact: bool = flag(False, "Batch, limit and score exactly as tensor2tensor does.")
     engine: str = flag(
-        "tensorflow", "The engine that decodes; tensorflow: Keras, also on JAX.", choices=ENGINES
+        "tensorflow", "tensorflow: Keras, on JAX too; ctranslate2: CPU only.", choices=ENGINES
     )
-    compute_type: str = flag("default", "CTranslate2: float32, int8, ...; default: as stored.")
-    worker_gpu: int | None = flag(None, "How many GPUs; default: all, or one CPU.", least=1)
-    engine_dir: str | None = flag(None, "CTranslate2: its folder; default: made when needed.")
-    decode_shards: int = flag(1, "As the decode hparam shards: how many parts.", least=1)
-    worker_id: int = flag(0, "As the decode hparam shard_id: the part, from 0 on.", least=0)
+    compute_type: str = flag("default", "CTranslate2's: float32, int8, ...; default: as stored.")
+    worker_gpu: int | None = flag(None, "How many GPUs; default: all, or the CPU.", least=1)
+    engine_dir: str | None = flag(None, "A CTranslate2 model; default: made when needed.")
+    decode_shards: int = flag(1, "The same as the decode hparam shards.", least=1)
+    worker_id: int = flag(0, "The same as the decode hparam shard_id.", least=0)
     given: frozenset[str] = frozenset()
 
     def settings(self, run: Any, say: Callable[[str], None] = lambda text: None) -> DecodeHParams:
@@ -119,7 +119,7 @@ class DecodeRequest:
         wanted = [f"--{name}" for name in _WANTED if getattr(self, name)]
         if len(wanted) > 1:
             raise UserError(
-                f"Expected one thing to decode. Received: {' and '.join(wanted)}. Leave one out."
+                f"Expected one thing to decode. Received: {' and '.join(wanted)}. Keep one."
             )
         return "".join(wanted)
 
@@ -137,12 +137,12 @@ class DecodeRequest:
             UserError: on the first thing that is refused.
         """
         if self.what == "--score_file" and not self.decode_to_file:
-            raise UserError("--score_file needs --decode_to_file, for the scores. Received: none.")
+            raise UserError("Expected --decode_to_file with --score_file. Received: none.")
         beyond = [f"--{name}" for name in _OF_THE_MODEL if getattr(self, name)]
         if self.engine == "ctranslate2" and beyond:
             raise UserError(
-                f"Expected what --engine=ctranslate2 can do. Received: {', '.join(beyond)}. "
-                "Leave this or --engine out."
+                "Expected only flags that --engine=ctranslate2 supports. Received: "
+                f"{', '.join(beyond)}. Remove them, or --engine."
             )
 
     def unused(self, settings: DecodeHParams) -> list[str]:
@@ -186,7 +186,7 @@ class DecodeJob:
         request = request.of_shard(settings.shard_suffix)
         request.check()
         if unused := request.unused(settings):
-            say(f"Warning: {', '.join(unused)} has no effect here.")
+            say(f"Warning: {', '.join(unused)} has no effect with this request.")
         job = cls(request, settings, run)
         inputs = {f"--{name}": getattr(request, name) for name in (*_READ, "engine_dir")}
         check_outputs(job._outputs(), inputs)
@@ -209,8 +209,8 @@ class DecodeJob:
         for path, of in beside.items():
             if path and (there := count_and_digest(path, of)[0]) != lines:
                 raise UserError(
-                    f"Expected a line in {path} for each decoded line of {source}. Received: "
-                    f"{there:,} lines for {lines:,}."
+                    f"Expected as many lines in {path} as are decoded of {source}. Received: "
+                    f"{there:,} instead of {lines:,}."
                 )
 
     def searches(self) -> int:
@@ -345,7 +345,7 @@ def count_and_digest(path: str | os.PathLike, most: int = -1) -> tuple[int, str]
         digest.update(line.encode() + b"\n")
         count += 1
     if not count and most:
-        raise UserError(f"Expected sentences in {path}. Received: an empty file.")
+        raise UserError(f"Expected sentences in {path}. Received: no line.")
     return count, digest.hexdigest()
 
 
@@ -388,7 +388,7 @@ def growing(
             path.parent.mkdir(parents=True, exist_ok=True)
             others = f"{glob.escape(path.name)}.{'[0-9a-f]' * len(digest)}{INCOMPLETE}"
             for other in set(path.parent.glob(others)) - {own}:
-                report(f"{other} belongs to another decoding. Starting over.")
+                report(f"Deleting {other}, left by another decoding. Starting over.")
                 other.unlink()
         done = min(map(_lines_in, unfinished)) // window * window
         for path in unfinished:

@@ -91,8 +91,8 @@ def score_file(
                     details.write(json.dumps(row, ensure_ascii=False) + "\n")
     whole = LogLikelihood(log_prob, tokens)
     report(
-        f"Wrote {os.fspath(target)}: {whole.mean:.6f} a token over all {tokens:,} tokens, "
-        f"perplexity {math.exp(min(whole.mean, 700)):.4f}"
+        f"Wrote {os.fspath(target)}. Negative log-likelihood {whole.mean:.6f} per token over all "
+        f"{tokens:,} tokens, perplexity {math.exp(min(whole.mean, 700)):.4f}"
     )
     return whole
 
@@ -100,8 +100,8 @@ def score_file(
 def _encoded(translator: Translator, text: list[str], where: str) -> Pair:
     if len(text) != 2:
         raise UserError(
-            f"{where}: expected a source and a target with one tab between. Received: "
-            f"{len(text) - 1} tabs. Join two files: paste SOURCES TARGETS."
+            f"{where}: expected a source, one tab, and a target. Received: {len(text) - 1} tabs. "
+            "To join two files: paste SOURCES TARGETS."
         )
     source, target = (
         [*translator.ids_of(side, part, where), EOS_ID]
@@ -110,7 +110,7 @@ def _encoded(translator: Translator, text: list[str], where: str) -> Pair:
     longest, most = max(len(source), len(target)), translator.engine.learned_positions
     if most and longest > most:
         raise UserError(
-            f"{where}: expected at most {most} tokens a side, for which the model has learned "
-            f"positions (hparam max_length). Received: {longest}. Leave the line out."
+            f"{where}: expected at most {most} tokens a side, the number of learned positions "
+            f"(hparam max_length). Received: {longest}. Remove the line."
         )
     return source, target

@@ -190,8 +190,8 @@ def check_follows(engine: Engine | type[Engine], settings: DecodeHParams) -> Non
     """
     if beyond := [name for name in settings.changed() if name in engine.cannot]:
         raise UserError(
-            "Expected decode hparams that the engine and the model support. Received: "
-            f"{', '.join(beyond)}. Leave it out, or take another engine or model."
+            "Expected decode hparams that this engine and model support. Received: "
+            f"{', '.join(beyond)}. Remove them, or use another engine or model."
         )
 
 

@@ -31,9 +31,9 @@ _OF_BEAMS = fields.AppliesIf(lambda settings: settings.return_beams, "")
 _GREEDY = fields.AppliesIf(lambda settings: settings.beam_size == 1, "")
 _FORCED = fields.AppliesIf(lambda settings: settings.forces_length, "")
 _INPUT_SIZE = fields.rule(
-    lambda size: size == -1 or size >= 2, "{name} to be -1, or 2 and more: a token and the end"
+    lambda size: size == -1 or size >= 2, "{name} to be -1, or at least 2: one token and the end"
 )
-_TOP_K = fields.rule(lambda k: k == -1 or k > 0, "{name} to be -1, or above 0")
+_TOP_K = fields.rule(lambda k: k == -1 or k > 0, "{name} to be -1 or positive")
 _TOP_P = fields.rule(lambda p: 0 < p <= 1, "0 < {name} <= 1")
 
 
@@ -119,8 +119,8 @@ class DecodeHParams:
         fields.check_rules(self)
         if self.shard_id >= self.shards:
             raise UserError(
-                "Expected decode hparam shard_id to be smaller than shards. "
-                f"Received: shard_id={self.shard_id}, shards={self.shards}."
+                "Expected decode hparam shard_id below shards. Received: "
+                f"shard_id={self.shard_id}, shards={self.shards}."
             )
         if self.sampling_method != "argmax" and self.beam_size > 1:
             raise UserError(
@@ -186,8 +186,8 @@ class DecodeHParams:
                 continue
             if name in inert:
                 raise UserError(
-                    f"Decode hparam {name} has no counterpart here: expected {inert[name]!r}, "
-                    f"tensor2tensor's default. Received: {value!r}. Leave it out."
+                    f"Expected decode hparam {name}={inert[name]!r}, tensor2tensor's default. The "
+                    f"hparam has no counterpart here. Received: {value!r}. Remove it."
                 )
             if name not in ours:
                 raise unknown("decode hparam", name, ours)

@@ -108,7 +108,7 @@ class Translator:
         except (ValueError, KeyError) as error:
             raise UserError(
                 f"{where}: expected text that the vocabulary can encode. Received: "
-                f"{line.strip()!r} ({error}). Fix the line."
+                f"{line.strip()!r} ({error}). Correct the line."
             ) from error
 
     def cut(self, ids: list[int], where: str) -> list[int]:
@@ -116,8 +116,8 @@ class Translator:
         if not self.longest or len(ids) <= self.longest:
             return ids
         self.warn(
-            f"{where} has {len(ids)} tokens; the first {self.longest} are translated. "
-            "--decode_hparams=max_input_size=N sets the limit."
+            f"{where} has {len(ids)} tokens; only the first {self.longest} are translated. To "
+            "change the limit, give --decode_hparams=max_input_size=N."
         )
         return [*ids[: self.longest - 1], EOS_ID]
 
@@ -305,7 +305,7 @@ class Translator:
         """
         if isinstance(sentences, str):
             raise UserError(
-                f"Expected a list of sentences. Received: {sentences[:60]!r}. Give [text]."
+                f"Expected a list of sentences. Received: the text {sentences[:60]!r}. Pass [text]."
             )
         return [self.format(beams) for beams in self.translate_lines(sentences)]
 
@@ -327,7 +327,7 @@ def interact(
     translator: Translator, read: Callable[[str], str] | None = None, write: Report = print
 ) -> None:
     """Translates what is typed, until `q` or the end of input."""
-    write("Type a sentence; q quits.")
+    write("Type a sentence, or q to quit.")
     with contextlib.suppress(EOFError):
         while (line := (read or input)("> ").strip()) != "q":
             try:

@@ -31,7 +31,7 @@ DEFAULT = DecodeHParams()
 # BLEU. On a thousand sentences such a difference is chance: checkpoints and length penalties ahead
 # on dev were behind on test (benchmarks/RESULTS.md, "Regularizers").
 _CHANCE = 0.3
-_FIX = "Delete it to decode with tensor2tensor's settings, or write it again: t2t-avg-all --tune."
+_FIX = "Delete it to decode with tensor2tensor's settings, or tune again: t2t-avg-all --tune."
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,10 +102,10 @@ class TuneRequest:
     """What to try, as the flags of t2t-avg-all --tune; `n` checkpoints at most are averaged."""
 
     n: int = 8
-    beam_sizes: str = flag("1,4,5", "--tune: the beams to try.")
-    alphas: str = flag("0.4,0.6,0.8,1.0,1.2,1.4", "--tune: the length penalties to try.")
+    beam_sizes: str = flag("1,4,5", "With --tune: the beam sizes to try.")
+    alphas: str = flag("0.4,0.6,0.8,1.0,1.2,1.4", "With --tune: the length penalties to try.")
     sentences: int = flag(
-        1000, "--tune: choose by this many dev sentences, spread over the split; 0: all.", least=0
+        1000, "With --tune: how many dev sentences to use, spread over the split; 0: all.", least=0
     )
 
     def __post_init__(self):
@@ -136,11 +136,11 @@ def check(run: Any, out: RunDirectory) -> None:
     check_text(run.problem, "t2t-avg-all --tune")
     run.check_checkpoint()
     if run.path.resolve() == out.path.resolve():
-        raise UserError(f"Expected --output_dir to be another folder. Received: {run.path} twice.")
+        raise UserError(f"Expected --output_dir other than --model_dir. Received: {run.path}.")
     if not (out.path / TUNED).exists() and next(out.checkpoints_dir.glob("ckpt-*"), None):
         raise UserError(
             "Expected --output_dir to be a new folder, or one of t2t-avg-all --tune. Received: "
-            f"{out.path}, which has checkpoints and no {TUNED}. Name another."
+            f"{out.path}, which has checkpoints but no {TUNED}. Name another folder."
         )
     from t2t_repro.training import checkpoints
 
@@ -184,10 +184,10 @@ def tune(
         before = read(out.path)
         earlier = checkpoints.list_checkpoints(out.path)
         if before and before.asked == asked and before.weights_digest == _digest(earlier):
-            say(f"{out.path} is tuned already: {before.weights.name}, {before.search}.")
+            say(f"{out.path} is already tuned: {before.weights.name}, {before.search}.")
             return before
 
-        say(f"Choosing by sacreBLEU of {sample.described}: {sample.signature}")
+        say(f"Tuning by sacreBLEU of {sample.described}: {sample.signature}")
         model = run.new_model()
         engine = ModelEngine(model, searches)
 
