@@ -100,7 +100,7 @@ def check_new_folder(path: pathlib.Path) -> None:
     """
     if path.exists() and not (path.is_dir() and not any(path.iterdir())):
         raise UserError(
-            f"Expected a new or empty folder. Received: {path}. Remove it, or name another."
+            f"Expected a new or empty folder. Received: {path}. Delete it, or name another one."
         )
 
 
@@ -172,7 +172,7 @@ def check_outputs(outputs: _Paths, inputs: _Paths) -> None:
             continue
         other = taken.setdefault(os.path.realpath(path), name)
         if other != name:
-            raise UserError(f"Expected {name} and {other} to differ. Received: {path} twice.")
+            raise UserError(f"Expected {name} and {other} to differ. Received: {path} for both.")
 
 
 def appearing(

@@ -89,7 +89,7 @@ def write_pairs(
     Returns:
         {what: how many pairs}.
     """
-    gold, made, none = "pairs of the teacher's data", "translated", "without a translation"
+    gold, made, none = "pairs of the teacher's training data", "translated", "without a translation"
     counts = dict.fromkeys((gold, made, none), 0)
     with _split(folder / Split.TRAIN) as add:
         for _ in range(request.gold):

@@ -11,39 +11,38 @@ from t2t_repro.fields import flag
 class DistillRequest:
     """The flags of t2t-distill."""
 
-    teacher: str = flag("", "The run that translates.")
+    teacher: str = flag("", "The trained run that translates.")
     output_dir: str = flag("", "The folder of all outputs.")
     monolingual: str = flag(
         "",
-        "More sentences in the language that the teacher reads, one a line, plain or .gz; "
-        "several files separated by commas.",
+        "Further sentences in the teacher's source language, one a line, plain or .gz; separate "
+        "several files by commas.",
     )
     back_translate: str = flag(
         "",
-        "The same, for a student of the other direction: these sentences become its targets, "
-        "the teacher's translations its sources.",
+        "Sentences in the teacher's target language, in the same form. The student learns the "
+        "other direction: from the teacher's translations of them to these sentences.",
     )
     n_best: int = flag(
-        1, "Take this many of the teacher's translations of each sentence.", least=1, most=1000
+        1, "How many translations of each sentence to learn from.", least=1, most=1000
     )
     repeat_gold: int | None = flag(
         None,
-        "How many times the teacher's own training pairs are added; default: 0, with "
-        "--back_translate 1.",
+        "How often the teacher's own training pairs are added; default: 0, with --back_translate "
+        "1.",
         least=0,
         most=1000,
     )
-    decode_hparams: str = flag("", "How the teacher decodes; default: as the run says.")
-    hparams_set: str = flag("", "The student's configuration; default: the teacher's.")
+    decode_hparams: str = flag("", "The teacher's decode hparams; default: its run's.")
+    hparams_set: str = flag("", "The student's hparam set; default: the teacher's.")
     hparams: str = flag(
         "",
-        'Changes to it: "name=value,name=value". Without --hparams_set and unless changed '
-        "here, a student has 6 encoder and 2 decoder layers; with --back_translate as many as "
-        "the teacher.",
+        'Overrides of the set: "name=value,name=value". By default a student without --hparams_set '
+        "has 6 encoder and 2 decoder layers; with --back_translate, as many layers as the teacher.",
     )
-    warm_start: bool = flag(False, "The student begins with the teacher's weights.")
+    warm_start: bool = flag(False, "Start the student from the teacher's weights.")
     train_steps: int = flag(
-        0, "Steps of the student; 0: as many as the set or the teacher.", least=0
+        0, "Training steps of the student; 0: as its set or the teacher.", least=0
     )
     t2t_usr_dir: str | None = flag(None, "Your own package of problems.")
 
@@ -51,8 +50,8 @@ class DistillRequest:
         for name in ("monolingual", "warm_start"):  # of the teacher's direction
             if self.back_translate and getattr(self, name):
                 raise UserError(
-                    f"Expected --{name} or --back_translate, whose student is of the other "
-                    "direction. Received: both. Leave one out."
+                    f"Expected --{name} or --back_translate, not both: with --back_translate the "
+                    "student learns the other direction. Received: both. Remove one."
                 )
 
     @property

@@ -44,7 +44,7 @@ def distill(request: DistillRequest, say: Callable[[str], None] = print) -> Reco
     beams = teacher.decode_settings(request.decode_hparams).beam_size
     if request.n_best > beams:
         raise UserError(
-            f"Expected --n_best of at most beam_size={beams}. Received: {request.n_best}. Add "
+            f"Expected --n_best of at most the beam size, {beams}. Received: {request.n_best}. Add "
             f"--decode_hparams=beam_size={request.n_best}."
         )
     wanted = student(request, teacher)
@@ -56,16 +56,16 @@ def distill(request: DistillRequest, say: Callable[[str], None] = print) -> Reco
     inputs = [str(teacher.checkpoint() / WEIGHTS), *request.texts]
     with stages.begin(folder / "distill.json", begun_with, inputs, say) as doing:
         left_out = doing.run(
-            Stage(name="sources", says="What the teacher is to translate", outputs=taught),
+            Stage(name="sources", says="Sentences for the teacher to translate", outputs=taught),
             lambda: pairs.write_sources(teacher, request, *taught),
         )
         doing.run(_translating(request, taught[0], translations))
         made = [text / split / name for split in (Split.TRAIN, Split.EVAL) for name in pairs.FILES]
         counts = doing.run(
-            Stage(name="pairs", says="The student's pairs", outputs=made),
+            Stage(name="pairs", says="Training pairs for the student", outputs=made),
             lambda: pairs.write_pairs(teacher, request, (*taught, translations), text),
         )
-        for what, count in (counts | {"left out, as they are in dev": left_out}).items():
+        for what, count in (counts | {"left out, because they are also in dev": left_out}).items():
             say(f"  {count:,} {what}")
         for stage in _of_the_student(request, folder, teacher, wanted):
             doing.run(stage)
@@ -85,7 +85,7 @@ def _translating(request: DistillRequest, sources: Path, translations: Path) -> 
         decode_hparams=",".join(filter(None, [request.decode_hparams, beams])),
         t2t_usr_dir=request.t2t_usr_dir,
     )
-    says = "The teacher translates"
+    says = "Translating with the teacher"
     return Stage(name="translations", says=says, command=decode, outputs=[translations])
 
 
@@ -101,7 +101,7 @@ def _of_the_student(
     flags |= {"problem": PROBLEM, "tmp_dir": text, "data_dir": data}
     yield Stage(
         name="data",
-        says="Records, with the teacher's vocabulary",
+        says="Encoding with the teacher's vocabulary",
         command=command("t2t-datagen", **flags),
         outputs=[data / f"datagen.{PROBLEM}.json"],
     )
@@ -122,7 +122,7 @@ def _of_the_student(
         **plan.KEEPING,
         **usr_dir,
     )
-    says = "Training the student, keeping the best by BLEU"
+    says = "Training the student; the best checkpoints by BLEU are kept"
     yield Stage(name="training", says=says, command=train, outputs=[run / TRAINING_DATA])
     flags = {"model_dir": run, "output_dir": model, **usr_dir}
     flags |= {"beam_sizes": 1, "alphas": 0.6} if wanted.greedy else {}

@@ -51,10 +51,9 @@ def write(job: ExportJob) -> None:
     encoder, files = job.run.encoders["inputs"], job.run.vocabulary_files
     if not isinstance(encoder, SentencePieceEncoder) or len(set(files)) != 1:
         raise UserError(
-            "Expected one SentencePiece model for both languages: Argos cuts text with "
-            f"nothing else. Received: {', '.join(file.name for file in files)}. T2T's "
-            "subwords fit --format=ctranslate2, and t2t-server speaks LibreTranslate's "
-            "protocol."
+            "Expected one SentencePiece model for both languages, which Argos needs to segment "
+            f"text. Received: {', '.join(file.name for file in files)}. For T2T's subwords use "
+            "--format=ctranslate2, or t2t-server, which speaks LibreTranslate's protocol."
         )
     source, target = (job.request.languages or "").split("-")
     name = f"translate-{source}_{target}"

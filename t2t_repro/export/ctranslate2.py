@@ -24,7 +24,7 @@ from t2t_repro.export.forms import ExportJob, ExportRequest
 from t2t_repro.text.encoders import EOS, PAD
 from t2t_repro.text.transfer import tokens_of
 
-USE = "t2t-decoder --engine=ctranslate2 --engine_dir={path} decodes with it."
+USE = "Decode with it: t2t-decoder --engine=ctranslate2 --engine_dir={path}"
 QUANTIZATIONS = ("float32", "float16", "bfloat16", "int8", "int8_float32", "int16")
 
 

@@ -52,33 +52,32 @@ _OF_OUTPUT = (
 class ExportRequest:
     """The flags of t2t-exporter, except those that name the run."""
 
-    format: str = flag("saved_model", "What to write.", choices=tuple(FORMS))
+    format: str = flag("saved_model", "The format of the export.", choices=tuple(FORMS))
     export_dir: str | None = flag(
         None,
-        "The folder to write; default: export/STEP in --output_dir, except for SavedModels "
-        "with the format in front, and with --quantize at the end.",
+        "The folder to write to; default: OUTPUT_DIR/export/STEP, with the format before STEP "
+        "(except for a SavedModel) and --quantize after it.",
     )
     checkpoint_path: str | None = flag(
-        None, "The checkpoint; default: the newest of --output_dir; of RUN/best, the best."
+        None, "A ckpt-STEP folder; default: the newest of --output_dir; for RUN/best, the best."
     )
-    decode_hparams: str | None = flag(None, 'How to decode: "name=value,name=value".')
+    decode_hparams: str | None = flag(None, 'Decode hparams to keep: "beam_size=4,alpha=0.6".')
     quantize: str = flag(
         "float32",
-        "How the weights are stored: float32; float16, except for ONNX; int8 for ONNX and "
-        "CTranslate2; bfloat16, int16 or int8_float32 for CTranslate2.",
+        "How the weights are stored: float32; float16 (not for ONNX); int8 (ONNX and CTranslate2); "
+        "bfloat16, int16 or int8_float32 (CTranslate2).",
     )
     max_bleu_drop: float | None = flag(
         None,
-        "Refuse a quantized model whose translations lose more BLEU than this on the dev split.",
+        "Write no export whose translations of the dev split lose more BLEU than this.",
         least=0.0,
     )
     languages: str | None = flag(
-        None, 'The source and target of an Argos package or a model card: "de-en".'
+        None, 'Languages for an Argos package or a model card, SOURCE-TARGET: "de-en".'
     )
-    license: str | None = flag(None, 'The licence that a model card names: "cc-by-4.0".')
+    license: str | None = flag(None, 'The license to name in a model card: "cc-by-4.0".')
     t2t_serving: bool = flag(
-        False,
-        "Make tf_example the SavedModel's default signature, for T2T's own clients.",
+        False, "Make tf_example the default signature of the SavedModel, for T2T's own clients."
     )
 
 
@@ -118,9 +117,9 @@ class Comparison:
     def __str__(self) -> str:
         change = "gain" if round(self.drop, 2) < 0 else "drop"
         return (
-            f"BLEU {self.after:.2f}, unquantized {self.before:.2f}: a {change} of "
-            f"{abs(self.drop):.2f} on {self.sentences} sentences, {self.identical} of them "
-            "identical"
+            f"BLEU {self.after:.2f}, before the export {self.before:.2f}: a {change} of "
+            f"{abs(self.drop):.2f} on {self.sentences} dev sentences, of which {self.identical} "
+            "are translated identically"
         )
 
 
@@ -163,8 +162,8 @@ def export(
         settings = dataclasses.replace(settings, beam_size=1)
     if request.quantize not in form.QUANTIZATIONS:
         raise UserError(
-            f"Expected one of {', '.join(form.QUANTIZATIONS)} for --format={request.format}. "
-            f"Received: {request.quantize!r}. Correct --quantize."
+            f"Expected --quantize to be one of {', '.join(form.QUANTIZATIONS)} with "
+            f"--format={request.format}. Received: {request.quantize!r}."
         )
     form.check(request)
     examples = _examples(run, request, say)
@@ -201,8 +200,8 @@ def kept_settings(
     others = [n for n in settings.changed() if n not in (*SETTINGS, *without_effect)]
     if others:
         raise UserError(
-            f"An export keeps only the decode hparams {', '.join(SETTINGS)}. Received: "
-            f"{', '.join(f'{n}={getattr(settings, n)}' for n in others)}. Leave it out."
+            f"Expected only decode hparams that an export keeps: {', '.join(SETTINGS)}. Received: "
+            f"{', '.join(f'{n}={getattr(settings, n)}' for n in others)}. Remove them."
         )
     return DecodeHParams(**{name: getattr(settings, name) for name in SETTINGS})
 
@@ -225,7 +224,7 @@ def _examples(
     except UserError as error:
         if request.max_bleu_drop is not None:
             raise
-        say(f"The cost of {request.quantize} in BLEU was not measured. {error}")
+        say(f"The loss of BLEU by {request.quantize} was not measured. {error}")
         return []
 
 
@@ -256,7 +255,7 @@ def compare(
         return [one_line(decode([i for i in e[side] if i != EOS_ID])) for e in examples]
 
     sources, references = texts("inputs"), texts("targets")
-    on_stderr(f"Decoding {len(sources)} sentences of dev twice")
+    on_stderr(f"Decoding {len(sources)} dev sentences with the run and with the export")
     own = provenance.translations(ModelEngine(model), run.encoders, settings, sources)
     before, after = ([text for text, _ in found] for found in (own, translate(sources)))
     return Comparison(
@@ -275,6 +274,6 @@ def check_drop(comparison: Comparison, max_bleu_drop: float | None) -> None:
     """
     if max_bleu_drop is not None and comparison.drop > max_bleu_drop:
         raise UserError(
-            f"Expected a drop of at most {max_bleu_drop} BLEU. Received: {comparison}. "
-            "Nothing was written. Use more bits, or raise --max_bleu_drop."
+            f"Expected a loss of at most {max_bleu_drop} BLEU. Received: {comparison}. Nothing was "
+            "written. Use more bits, or raise --max_bleu_drop."
         )

@@ -120,7 +120,7 @@ def _described(encoder: TextEncoder) -> dict[str, Any] | None:
         parts = _unigrams(encoder)
     else:
         raise UserError(
-            "Expected a vocabulary of subwords or of SentencePiece. Received: a "
+            "Expected a subword or SentencePiece vocabulary. Received: a "
             f"{type(encoder).__name__}. Use --format=saved_model."
         )
     if parts is None:

@@ -24,7 +24,7 @@ from t2t_repro.export import hub, plain
 from t2t_repro.export.forms import SETTINGS, ExportJob, ExportRequest
 from t2t_repro.text.encoders import PAD_ID
 
-USE = "python {path}/translate.py < FILE translates with numpy and onnxruntime alone."
+USE = "Translate with numpy and onnxruntime alone: python {path}/translate.py < FILE"
 QUANTIZATIONS = ("float32", "int8")
 _HERE = pathlib.Path(__file__).parent
 _OPSET = 17
@@ -39,8 +39,8 @@ def check(request: ExportRequest) -> None:
     for name in ("onnx", "onnxruntime"):
         if importlib.util.find_spec(name) is None:
             raise UserError(
-                f"Expected the package {name}. Received: none is installed. Install it by "
-                "pip install 't2t_repro[onnx]'."
+                f"Expected the package {name} to be installed. Received: no such package. Install "
+                "it: pip install 't2t_repro[onnx]'."
             )
 
 

@@ -23,7 +23,7 @@ from t2t_repro.export.signatures import STORAGES, Served
 from t2t_repro.files import check_new_folder, literal, writing_folder
 from t2t_repro.text.encoders import EOS_ID
 
-USE = "{path}/README.md has the calls."
+USE = "{path}/README.md shows how to call it."
 QUANTIZATIONS = STORAGES
 EXAMPLE = "A man is sleeping.", "Ein Mann schläft."  # where no sentence of the model's is known
 _BATCH = 64  # texts of about one length that are translated at once
@@ -37,7 +37,7 @@ def check(request: ExportRequest) -> None:
     """
     if keras.backend.backend() != "tensorflow":
         raise UserError(
-            "Expected Keras on TensorFlow, which alone writes SavedModels. Received: "
+            "Expected Keras on TensorFlow, the only backend that writes SavedModels. Received: "
             f"KERAS_BACKEND={keras.backend.backend()}. Unset it."
         )
 

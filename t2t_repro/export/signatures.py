@@ -236,11 +236,11 @@ class Served:
     def _pairs(self, inputs, targets):
         """Ids (B, S) of sources and (B, T) of targets, none of which is cut; (B,), the latters'."""
         sizes = tf.stack([tf.size(inputs), tf.size(targets)])
-        message = "Expected as many targets as inputs."
+        message = "Expected equally many inputs and targets."
         inputs = _expect(sizes[0] == sizes[1], message, sizes, inputs)
         sources, source_lengths = self._source_ids(inputs)
         ids, lengths = self._target_ids(targets)
-        message = f"Expected texts of at most {self.longest} tokens, their ends included."
+        message = f"Expected texts of at most {self.longest} tokens, the end token included."
         for of_side in (source_lengths, lengths):
             sources = _expect(of_side <= self.longest, message, of_side, sources)
         return sources, ids, lengths
@@ -329,8 +329,8 @@ def _stored(variable: keras.Variable, storage: str) -> tf.Variable:
     if not tf.reduce_all(tf.math.is_finite(smaller)):
         largest = float(tf.reduce_max(tf.abs(variable.value)))
         raise UserError(
-            f"Expected weights that {storage} can hold, up to {smaller.dtype.max}. Received: "
-            f"{largest:g} in {variable.path}. Leave --quantize out."
+            f"Expected weights of at most {smaller.dtype.max}, the range of {storage}. Received: "
+            f"{largest:g} in {variable.path}. Remove --quantize."
         )
     return tf.Variable(smaller, trainable=False, name=variable.name)
 

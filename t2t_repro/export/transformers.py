@@ -29,7 +29,7 @@ from t2t_repro.export.saved_model import EXAMPLE
 from t2t_repro.files import writing
 from t2t_repro.text.encoders import PAD_ID
 
-USE = 'AutoModelForSeq2SeqLM.from_pretrained("{path}") loads it; {path}/README.md has more.'
+USE = 'Load it: AutoModelForSeq2SeqLM.from_pretrained("{path}"). {path}/README.md has more.'
 QUANTIZATIONS = {"float32": "F32", "float16": "F16"}  # as safetensors calls them
 WEIGHTS = "model.safetensors"
 EPSILON = 1e-5  # of its norms
@@ -52,8 +52,8 @@ def write(job: ExportJob) -> None:
     quantize = job.request.quantize
     if not hub.write_tokenizers(folder, job.run.encoders):
         raise UserError(
-            "Expected a SentencePiece model of unigrams for transformers. Received: another. "
-            "Use --format=onnx."
+            "Expected a SentencePiece unigram model for transformers. Received: another. Use "
+            "--format=onnx."
         )
     tensors = {name: array.astype(quantize) for name, array in tensors_of(found).items()}
     save(folder / WEIGHTS, tensors)

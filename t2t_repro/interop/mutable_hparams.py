@@ -111,5 +111,5 @@ class MutableHParams:
         own = self._own.items()
         result = HParams(**{n: t2t_compat.from_t2t_value(FIELDS[n], v) for n, v in own})
         for name, value in self._added.items():
-            warn(f"hparams set {where}: nothing in t2t_repro reads hparam {name}={value!r}.")
+            warn(f"hparam set {where}: nothing in t2t_repro reads its {name}={value!r}.")
         return result

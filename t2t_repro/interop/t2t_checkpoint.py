@@ -128,13 +128,13 @@ def find(path: str | os.PathLike) -> pathlib.Path:
         if (path / f"{name}.index").is_file():
             return path / name
         raise UserError(
-            f"Expected a tensor2tensor run, whose file {file} names a checkpoint of its folder. "
-            f"Received: {name or text!r}. Give the path of one of its model.ckpt-STEP."
+            f"Expected a tensor2tensor run with a file {file} that names a checkpoint in its "
+            f"folder. Received: {name or text!r}. Give the path of a checkpoint, model.ckpt-STEP."
         )
     prefix = path.with_name(_PARTS.sub("", path.name))
     if prefix.with_name(prefix.name + ".index").is_file():
         return prefix
-    raise UserError(f"Expected a TensorFlow 1 checkpoint. Received: {path}, which has no .index.")
+    raise UserError(f"Expected a TensorFlow 1 checkpoint. Received: {path}, without .index.")
 
 
 def beside(path: str | os.PathLike) -> list[pathlib.Path]:
@@ -171,6 +171,6 @@ def write(folder: pathlib.Path, step: int, arrays: dict[str, np.ndarray]) -> pat
 def _not_whole(prefix: pathlib.Path, error: Exception) -> UserError:
     text = " ".join(str(getattr(error, "message", error)).split())
     return UserError(
-        f"Expected a whole checkpoint {prefix}. Received: {text.rstrip('.')}. Copy its files "
-        "again: .index and every .data."
+        f"Expected a complete checkpoint {prefix}. Received: {text.rstrip('.')}. Copy its files "
+        "again: .index and all .data files."
     )

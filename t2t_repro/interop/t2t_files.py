@@ -33,7 +33,7 @@ def read_hparams(path: pathlib.Path, ignored: Collection[str] = ()) -> dict[str,
         values = schema.read(path, dict[str, Any])
     except ValueError as error:
         raise UserError(
-            f"Expected {path} to be tensor2tensor's JSON of hparams. Received: {error}."
+            f"Expected {path} to be an hparams.json of tensor2tensor. Received: {error}."
         ) from error
     own = {
         name: t2t_compat.from_t2t_value(FIELDS[name], v)
@@ -49,7 +49,7 @@ def read_hparams(path: pathlib.Path, ignored: Collection[str] = ()) -> dict[str,
     }
     if wrong := t2t_compat.complaints(foreign, FIELDS):
         raise UserError(
-            f"{path}: {' '.join(wrong.values())} If your model does not need them: "
+            f"{path}: {' '.join(wrong.values())} If your model does not depend on these hparams: "
             f"--ignore_hparams={','.join(wrong)}."
         )
     if "self_attention_type" not in ignored:
@@ -88,8 +88,8 @@ def _check_attention(kind: Any) -> None:
     if kind == "local_unmasked":
         raise UserError(
             "Expected another self_attention_type for a tensor2tensor model. Received: "
-            "local_unmasked, whose decoder there sees the words that it is to predict. "
-            "local_mask_right is the same on both sides."
+            "local_unmasked, whose decoder in tensor2tensor sees the tokens that it predicts. Use "
+            "local_mask_right, which is the same there."
         )
 
 
@@ -101,15 +101,15 @@ def write_hparams(hparams: HParams) -> str:
     """
     if hparams.attention_score == "dot_product" and not hparams.attention_variables_3d:
         raise UserError(
-            "Expected attention_score=scaled_dot_product, which tensor2tensor always has without "
-            "attention_variables_3d. Received: dot_product. Only t2t_repro's checkpoints hold it."
+            "Expected attention_score=scaled_dot_product, tensor2tensor's only score without "
+            "attention_variables_3d. Received: dot_product. tensor2tensor cannot run this model."
         )
     kind, length = hparams.self_attention_type, hparams.attention_block_length
     _check_attention(kind)
     if kind == "local_mask_right" and length != _BLOCK_LENGTH:
         raise UserError(
-            f"Expected attention_block_length={_BLOCK_LENGTH}, the one that tensor2tensor's "
-            f"Transformer has. Received: {length}. Only t2t_repro's checkpoints hold it."
+            f"Expected attention_block_length={_BLOCK_LENGTH}, which is fixed in tensor2tensor's "
+            f"Transformer. Received: {length}. tensor2tensor cannot run this model."
         )
     values = {
         name: t2t_compat.default(name)

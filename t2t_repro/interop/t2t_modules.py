@@ -17,8 +17,8 @@ from t2t_repro.text.vocabulary_size import T2T_SIZE
 
 Warn = Callable[[str], None]
 _NO_GENERATE_DATA = (
-    "t2t-datagen writes the files: yield the samples in generate_samples, or encode them "
-    "yourself in generate_encoded_samples"
+    "t2t-datagen writes the files: yield the samples from generate_samples, or yield encoded ones "
+    "from generate_encoded_samples"
 )
 
 # Members of a T2T problem that nothing here calls, though T2T would: overriding them would have no
@@ -194,12 +194,12 @@ def contents(warn: Warn) -> dict[str, dict[str, Any]]:
 # What to do instead of using a name, by the name without "tensor2tensor."
 INSTEAD = {
     "utils.registry.register_model": (
-        "derive it from t2t_repro's Transformer or SequenceModel, and register it by "
+        "derive your model from t2t_repro's Transformer or SequenceModel, and register it with "
         "t2t_repro.registry.register_model"
     ),
-    "utils.hparam": "change a set of tensor2tensor.models.transformer instead of making one",
-    "layers.common_layers": "layers are in t2t_repro.layers, written with keras.ops",
-    "layers.common_attention": "layers are in t2t_repro.layers, written with keras.ops",
+    "utils.hparam": "start from a set of tensor2tensor.models.transformer and change it",
+    "layers.common_layers": "use those of t2t_repro.layers, written with keras.ops",
+    "layers.common_attention": "use those of t2t_repro.layers, written with keras.ops",
     "data_generators.generator_utils.generate_files": _NO_GENERATE_DATA,
     "data_generators.generator_utils.generate_dataset_and_shuffle": _NO_GENERATE_DATA,
 }
@@ -254,9 +254,9 @@ def _check_members(cls: type) -> None:
     two_names = hasattr(cls, "source_vocab_name") and hasattr(cls, "target_vocab_name")
     if own and not two_names and not _defined_by_user(cls, "vocab_filenames"):
         raise UserError(
-            f"problem {cls.__name__}: expected vocab_filenames, for its {own[0]} may read any "
-            'file. Received: none. Write vocab_filenames = ["vocab.mine"], the files in data_dir '
-            "that its encoders read; [] where they read none."
+            f"problem {cls.__name__}: expected vocab_filenames, because its own {own[0]} may read "
+            "any file. Received: none. List the files in data_dir that its encoders read: "
+            'vocab_filenames = ["vocab.mine"]; or [] if they read none.'
         )
     for base in cls.__mro__:
         if base.__module__.startswith("t2t_repro."):
@@ -264,7 +264,7 @@ def _check_members(cls: type) -> None:
         for name in sorted(vars(base).keys() & _UNREAD_MEMBERS):
             raise UserError(
                 f"problem {cls.__name__}: t2t_repro never calls {name}, which {base.__name__} "
-                "defines. Remove it; docs/tensor2tensor.md lists what is called."
+                "defines. Remove it; docs/tensor2tensor.md lists the members that are called."
             )
         for name in sorted(vars(base).keys() & _FIXED_PROPERTIES.keys()):
             if (value := getattr(cls(), name)) != _FIXED_PROPERTIES[name]:
@@ -285,15 +285,15 @@ def _register_hparams(function: Callable[[], Any], name: str, warn: Warn) -> Non
         if isinstance(result, HParams):
             return result
         raise UserError(
-            f"hparams set {name}: expected its function to end with `return hparams`. "
-            f"Received: {result!r}."
+            f"hparam set {name}: expected its function to end with `return hparams`. Received: "
+            f"{result!r}."
         )
 
     registry.register_hparams(frozen, name=name)
 
 
 def _register_nothing(function: Callable[[Any], None], name: str, warn: Warn) -> None:
-    warn("register_ranged_hparams registers nothing: t2t_repro searches no hparams.")
+    warn("register_ranged_hparams has no effect: t2t_repro has no hparam search.")
 
 
 def _mutable(name: str) -> MutableHParams:

@@ -18,7 +18,7 @@ from t2t_repro.training import checkpoints
 from t2t_repro.training.optimizers import KINDS, Adafactor, Adam
 from t2t_repro.training.trainable import gathered
 
-WITHOUT = "Or give --nooptimizer_state to import the weights alone."
+WITHOUT = "Or import without the optimizer state: --nooptimizer_state."
 
 
 def load(model: Transformer, checkpoint: Checkpoint) -> None:
@@ -31,9 +31,9 @@ def load(model: Transformer, checkpoint: Checkpoint) -> None:
     kind, slots = _kind(model), checkpoint.slots()
     if set(slots) != {kind}:
         raise UserError(
-            f"Expected slots called {kind}, as optimizer={model.hparams.optimizer} makes them. "
+            f"Expected optimizer slots named {kind}, those of optimizer={model.hparams.optimizer}. "
             f"Received: {', '.join(sorted(slots)) or 'none'} in {checkpoint.prefix}. Give the "
-            f"--hparams with which it was trained. {WITHOUT}"
+            f"--hparams of the training. {WITHOUT}"
         )
     arrays = {
         _slot(owner, kind, i): checkpoint.array(name)
@@ -88,8 +88,8 @@ def check(hparams: HParams, advice: str = "") -> None:
     """
     if unknown := unknown_there(hparams):
         raise UserError(
-            "Expected hparams with which tensor2tensor has the optimizer's slots. Received: "
-            f"{unknown}. {advice}".rstrip()
+            f"Expected hparams whose optimizer slots tensor2tensor has, too. Received: {unknown}. "
+            f"{advice}".rstrip()
         )
 
 

@@ -31,7 +31,7 @@ def check_names(names: Collection[str], prefix: Any) -> None:
     raise UserError(
         f"Expected a Transformer of tensor2tensor {VERSIONS}: variables transformer/body/... and "
         f"transformer/symbol_modality_... Received: {prefix}, with variables of "
-        f"{', '.join(tops[:10]) or 'nothing'}. Of other models there are: {', '.join(BASELINES)}."
+        f"{', '.join(tops[:10]) or 'nothing'}. Other supported models: {', '.join(BASELINES)}."
     )
 
 
@@ -145,9 +145,9 @@ def reconcile(
     if values is None:
         said = ", ".join(f"{name}={value!r}" for name, value in found.items())
         raise UserError(
-            "Expected to learn the hparams from hparams.json or flags.txt beside the checkpoint, "
-            "or from --hparams_set. Received: none of them. Give --hparams_set (and --hparams). "
-            f"The variables say: {said}."
+            "Expected hparams.json or flags.txt beside the checkpoint, or --hparams_set. Received: "
+            "none of them. Give --hparams_set (and --hparams). The shapes of the variables show: "
+            f"{said}."
         )
     values = dataclasses.asdict(HParams()) | values
     changes, wrong = {}, []
@@ -156,7 +156,7 @@ def reconcile(
         if there == value:
             continue
         if name in given and name != "symbol_modality_num_shards":
-            wrong.append(f"{name}={there!r}, where the variables have {value!r}")
+            wrong.append(f"{name}={there!r}, but the variables show {value!r}")
         changes[name] = value
     norm_type, add = (values | changes)["norm_type"], "z" if gates else "a"
     places = (("layer_preprocess_sequence", before, False), (_AFTER, after, gates))
@@ -168,14 +168,14 @@ def reconcile(
             continue
         if name in given or before == after:
             number = ("norms" if has else "no norms") + " and gates" * gated
-            wrong.append(f"{name}={sequence!r}, where the variables have {number} there")
+            wrong.append(f"{name}={sequence!r}, but the variables have {number} there")
         pre_norm = {"layer_preprocess_sequence": "n", _AFTER: f"d{add}"}
         post_norm = {"layer_preprocess_sequence": "none", _AFTER: f"d{add}n"}
         changes |= pre_norm if before else post_norm
     if wrong:
         raise UserError(
             f"Expected hparams that fit the checkpoint's variables. Received: {'; '.join(wrong)}. "
-            "Give the hparams.json, --hparams_set and --hparams with which it was trained."
+            "Give the hparams.json, or --hparams_set and --hparams, of the training."
         )
     return HParams(**values | changes), [f"{name}={value!r}" for name, value in changes.items()]
 
@@ -199,9 +199,9 @@ def check_vocabularies(shapes: Shapes, hparams: HParams, sizes: dict[str, int], 
         return
     ours = ", ".join(f"{size} {name}" for name, size in sizes.items())
     raise UserError(
-        f"Expected the vocabulary with which the checkpoint was trained: its tables have "
+        "Expected the vocabulary of the checkpoint's training: its embedding tables have "
         f"{' and '.join(map(str, sorted(there)))} rows. Received: {ours} in {source}. Give the "
-        "--data_dir and the --problem of the run."
+        "--data_dir and --problem of that run."
     )
 
 

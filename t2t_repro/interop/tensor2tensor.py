@@ -54,7 +54,7 @@ def load_variables(model: SequenceModel, arrays: dict[str, np.ndarray]) -> None:
         UserError: if a variable is missing, extra or of another shape; all of them are listed, and
             the model stays as it was. Or if T2T has no such model.
     """
-    advice = "Make the model with the hparams and vocabularies of the checkpoint."
+    advice = "Build the model with the checkpoint's hparams and vocabularies."
     assign(entries(model), arrays, "variables", advice)
 
 
@@ -85,7 +85,7 @@ def assign(targets: Sequence[Entry], arrays: dict[str, np.ndarray], kind: str, a
     ]
     if problems:
         raise UserError(
-            f"Expected exactly the {kind} of this model. Received others: "
+            f"Expected exactly the {kind} of this model. Received: other ones: "
             f"{'; '.join(problems)}. {advice}"
         )
     for entry in targets:
@@ -126,8 +126,8 @@ def entries(model: SequenceModel) -> list[Entry]:
         value = getattr(model.hparams, name)
         if value not in known:
             raise UserError(
-                f"Expected {name}={' or '.join(map(str, known))}: tensor2tensor has no others. "
-                f"Received: {name}={value}. Only t2t_repro's checkpoints hold it."
+                f"Expected {name}={' or '.join(map(str, known))}, the only values in "
+                f"tensor2tensor. Received: {name}={value}. tensor2tensor cannot run this model."
             )
     return [*_of_tables(model), *_of_body(model)]
 

@@ -87,13 +87,13 @@ def _unsupported(contents: dict[str, dict[str, Any]], full: str) -> Unsupported:
     module, _, name = full.rpartition(".")
     if instead is None and module == f"{_TOP}.models.transformer":
         known = registry.list_hparams()
-        instead = f"its sets are those of t2t-trainer --registry_help.{suggest(name, known)}"
+        instead = f"it has the sets of t2t-trainer --registry_help.{suggest(name, known)}"
     elif instead is None and module in contents:
         known = sorted(contents[module])
-        instead = f"{module} has here: {', '.join(known)}.{suggest(name, known)}"
+        instead = f"of {module} there are: {', '.join(known)}.{suggest(name, known)}"
     elif instead is None:
         have = sorted(name.removeprefix(f"{_TOP}.") for name in contents)
-        instead = f"of tensor2tensor, a --t2t_usr_dir may import {', '.join(have)}"
+        instead = f"from tensor2tensor, a --t2t_usr_dir may import: {', '.join(have)}"
     return Unsupported(f"{full} is not supported by t2t_repro: {instead}".rstrip(".") + ".")
 
 
