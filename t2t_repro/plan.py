@@ -27,7 +27,7 @@ from t2t_repro.training.request import TrainRequest
 
 _PAPERS_TOKENS = 25_000  # of each side of a batch, about (section 5.1)
 MOST_HOURS = 14 * 24  # of what is begun without --yes
-_INSTEAD = "Smaller: t2t-trainer --hparams_set=transformer_multi30k --train_steps=10000"
+_INSTEAD = "A smaller training: t2t-trainer --hparams_set=transformer_multi30k --train_steps=10000"
 _PROCESS = 800 << 20  # bytes of TensorFlow itself
 # The share of a CPU's products that a step reaches, by width: benchmarks/RESULTS.md.
 _SHARES = {64: 0.25, 128: 0.40, 256: 0.60, 512: 0.72, 1024: 0.80}
@@ -104,13 +104,13 @@ class TrainingPlan:
         lines = {
             "data": self.data,
             "model": f"{about}{self.parameters:,} parameters, vocabulary of {about}{symbols}",
-            "batch": f"{each} = {total:,} an update; of it {batch['source_tokens']:,} source and "
-            f"{batch['target_tokens']:,} target tokens; the paper's are {_PAPERS_TOKENS:,} of each",
+            "batch": f"{each} = {total:,} an update: {batch['source_tokens']:,} source and "
+            f"{batch['target_tokens']:,} target tokens without padding (paper: {_PAPERS_TOKENS:,})",
             "devices": machine.devices,
             "memory": f"about {size_text(self.memory)}{room}",
             "time": f"{self.steps:,} steps of {float(f'{self.step_seconds:.3g}'):,g} s: "
-            f"{duration(3600 * self.hours)}, by {self.flop / 1e12:,.3g} TFLOP a step and "
-            f"{machine.rate / 1e9:,.0f} GFLOP/s of a device's matrix products, measured now",
+            f"{duration(3600 * self.hours)}; {self.flop / 1e12:,.3g} TFLOP a step, and "
+            f"{machine.rate / 1e9:,.0f} GFLOP/s of matrix products a device, measured now",
             "checkpoints": f"{self.checkpoints} x {size_text(self.checkpoint)} in {self.run}; "
             f"{size_text(self.disk_free)} are free",
         }
@@ -139,12 +139,12 @@ def look_ahead(request: TrainRequest, where: Devices) -> TrainingPlan | None:
     if "data" in found and problem.raw_file_flags:
         made = f"--problem={problem.name} --data_dir={request.config.data_dir}"
         flags = " ".join(problem.raw_file_flags)
-        instead = f"Make them: t2t-datagen {made} {flags}, {problem.raw_file_hint}."
+        instead = f"Make the data: t2t-datagen {made} {flags}, {problem.raw_file_hint}."
     why = f"{'; '.join(found.values())}. {instead}"
     if wishes.plan or wishes.yes or where.cluster.size > 1:
-        print(f"This machine cannot do it: {why}", flush=True)
+        print(f"This machine cannot do this training: {why}", flush=True)
         return plan
-    raise UserError(f"Expected a machine that can do this, or --yes. Received: {why}")
+    raise UserError(f"Expected a machine that can do this, or --yes to try. Received: {why}")
 
 
 def examine(where: Devices, dtype: str) -> Machine:
@@ -223,10 +223,10 @@ def lacks(plan: TrainingPlan) -> dict[str, str]:
     data, machine, found = plan.data, plan.machine, {}
     if data.missing:
         missing = ", ".join(data.missing)
-        found["data"] = f"{data.tmp_dir} lacks {missing}, which cannot be downloaded"
+        found["data"] = f"{data.tmp_dir} lacks {missing}, which you have to provide"
     if machine.memory and plan.memory > machine.memory:
-        needed = f"about {size_text(plan.memory)} of memory are needed"
-        there = f"{size_text(machine.memory)} are there"
+        needed = f"it needs about {size_text(plan.memory)} of memory"
+        there = f"this machine has {size_text(machine.memory)}"
         found["memory"] = f"{needed}, and {there} (--find_batch_size finds what fits)"
     checkpoints = plan.checkpoint * plan.checkpoints
     wanted = {data.tmp_dir: data.raw_disk, data.data_dir: data.data_disk, plan.run: checkpoints}
@@ -235,7 +235,7 @@ def lacks(plan: TrainingPlan) -> dict[str, str]:
         folders = [folder for folder in systems if systems[folder][0] == system]
         size = sum(wanted[folder] for folder in folders)
         if size > free:
-            needed = f"about {size_text(size)} of disk are needed in {' and '.join(folders)}"
+            needed = f"it needs about {size_text(size)} of disk in {' and '.join(folders)}"
             found["disk"] = f"{needed}, and {size_text(free)} are free (--keep_checkpoint_max=1)"
     if plan.hours > MOST_HOURS:
         found["time"] = f"it would take {duration(3600 * plan.hours)}"

@@ -149,8 +149,8 @@ class Problem:
 
     def _unused(self, *flags: str) -> UserError:
         return UserError(
-            f"Expected flags that the problem {self.name} reads. Received: --{', --'.join(flags)}. "
-            "Leave it out, or take a problem that reads it."
+            f"Expected only flags that the problem {self.name} reads. Received: "
+            f"--{', --'.join(flags)}. Remove them, or use a problem that reads them."
         )
 
     def num_samples(self, tmp_dir: str, dataset_split: str) -> int | None:

@@ -163,8 +163,8 @@ def run_program(command: Sequence[str], doing: str) -> None:
     code = program(f"t2t_repro.bin.{module}", name, argv)
     if code:
         raise UserError(
-            f"Expected {name} to succeed ({doing}). Received: exit code {code}; its message "
-            "is above. Fix the cause and run the same command again: finished stages stay."
+            f"Expected {name} to succeed ({doing}). Received: exit code {code}; see its message "
+            "above. Fix the cause and run the same command again: finished stages are kept."
         )
 
 

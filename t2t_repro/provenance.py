@@ -133,7 +133,7 @@ def write_of_run(
         translate = _by_model(run, checkpoint, settings)
         write(run, checkpoint, run.path, RUN, settings, translate, program, earlier)
         command = shlex.join(["t2t-show", os.fspath(run.path), "--verify"])
-        print(f"Recorded: {run.path / PROVENANCE}. Check it: {command}")
+        print(f"Hashes and versions: {run.path / PROVENANCE}. Check: {command}")
     except (UserError, OSError) as error:
         print(f"No {PROVENANCE} was written: {error}")
 
@@ -204,7 +204,7 @@ def verify(folder: pathlib.Path, translate: Translate | None = None) -> Iterator
             another |= result in (CHANGED, MISSING) and part in (found.kind, "vocabulary")
             yield result, f"{part}: {name}"
     if another:
-        yield NOTE, "the translations were not repeated: the model differs"
+        yield NOTE, "the translations were not repeated, because the model differs"
         return
     if translate is None:
         run = trained_run(folder)

@@ -177,7 +177,7 @@ def load_usr_dir(path: str) -> None:
     folder = pathlib.Path(path).expanduser().resolve()
     init = folder / "__init__.py"
     if not init.is_file():
-        raise UserError(f"Expected --t2t_usr_dir with an __init__.py. Received: {path!r}.")
+        raise UserError(f"Expected __init__.py in --t2t_usr_dir. Received: {path!r}.")
     _load_catalogue("hparams")
     _load_catalogue("problems")
     sys.path.insert(0, str(folder.parent))
@@ -187,7 +187,7 @@ def load_usr_dir(path: str) -> None:
         sys.path.remove(str(folder.parent))
     if module.__file__ != str(init):
         raise UserError(
-            f"Expected --t2t_usr_dir with a name that {module.__file__} has not. Received: {path}."
+            f"Expected --t2t_usr_dir not to be named as {module.__file__}. Received: {path}."
         )
     _USR_DIRS[folder.name] = str(folder)
 
@@ -207,11 +207,11 @@ def _register(table: collections.ChainMap, kind: str, name: str, value: Any) -> 
     where, other = (f"{each.__module__}.{each.__qualname__}" for each in (value, there))
     if where != other:
         raise UserError(
-            f"Expected a new name for this {kind}. Received: {name!r}, which {other} has too."
+            f"Expected a new name for this {kind}. Received: {name!r}, the name of {other}."
         )
     # Once: those whom a program starts load the package again.
     if name in ours and name not in users and not multiprocessing.parent_process():
-        print(f"Warning: {kind} {name}: yours is used, not t2t_repro's own.", file=sys.stderr)
+        print(f"Warning: {kind} {name}: yours replaces t2t_repro's.", file=sys.stderr)
     users[name] = value
     return value
 

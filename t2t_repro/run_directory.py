@@ -31,7 +31,7 @@ TRAINING_DATA = "training-data.json"  # what its training data are
 WARM_START = "warm-start.json"  # in a run: the weights that it began with, and what it took
 _LOCK = "trainer.lock"
 _DESCRIPTION = ("hparams.json", PLAN, TRAINING_DATA, WARM_START, "run.json")
-_FIX = "Fix the file, or begin a new run in another --output_dir."
+_FIX = "Correct the file, or start a new run in another --output_dir."
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -97,7 +97,7 @@ class RunDirectory:
         except FileNotFoundError as error:
             missing = pathlib.Path(error.filename).name
             received = of_tensor2tensor(self.path) or (
-                f"{self.path} without {missing}. Give a t2t-trainer's --output_dir."
+                f"{self.path} without {missing}. Give the --output_dir of a t2t-trainer."
             )
             raise UserError(f"Expected a run directory. Received: {received}") from error
 
@@ -192,15 +192,15 @@ class RunDirectory:
             before, others = self.config, set(filter(may_change, named))
             if differs := _differences(before, config, others):
                 raise UserError(
-                    f"{self.path} was begun with another configuration: {'; '.join(differs)}. "
-                    "Give the same flags to continue it, or another --output_dir for a new run."
+                    f"Expected the settings of {self.path}. Received: {'; '.join(differs)}. Give "
+                    "the same flags to continue the run, or another --output_dir for a new one."
                 )
             return _differences(before, config)
         strange = of_tensor2tensor(self.path)
         if not strange and self.newest_step():
             strange = f"{self.path}, which has checkpoints and no run.json."
         if strange:
-            raise UserError(f"Expected a new --output_dir, or a run. Received: {strange}")
+            raise UserError(f"Expected --output_dir to be new, or a run. Received: {strange}")
         return []
 
     @contextlib.contextmanager
@@ -219,8 +219,8 @@ class RunDirectory:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
                 raise UserError(
-                    f"Expected no other program at work in {self.path}. Received: "
-                    f"{self.lock_holder()}. Wait for it, or give another --output_dir."
+                    f"Expected no other program to write to {self.path}. Received: "
+                    f"{self.lock_holder()}. Wait until it ends, or give another --output_dir."
                 ) from error
             stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
             file.truncate(0)
@@ -260,8 +260,8 @@ class RunDirectory:
             # One that t2t-checkpoint has carried over may have tensor2tensor's name for its size.
             if known and not (known.get(file.name, digest) == digest in known.values()):
                 raise UserError(
-                    f"Expected {file} to be the vocabulary of {self.path}. Received: another. "
-                    "Give the --data_dir of this run, or another --output_dir for a new run."
+                    f"Expected {file} to be the vocabulary of {self.path}. Received: a different "
+                    "one. Give the --data_dir of this run, or another --output_dir for a new run."
                 )
 
     def append_metrics(self, values: dict[str, Any]) -> None:
@@ -303,7 +303,7 @@ def problem_of(config: RunConfig) -> Any:
         return registry.get_problem(config.problem)
     except UserError as error:
         package = config.t2t_usr_dir
-        hint = f" The run was made with --t2t_usr_dir={package}: give that." if package else ""
+        hint = f" The run was made with --t2t_usr_dir={package}: give it again." if package else ""
         raise UserError(f"{error}{hint}") from error
 
 
@@ -321,8 +321,8 @@ def of_tensor2tensor(path: pathlib.Path) -> str:
     if not prefix and not any(path.glob("*.ckpt-*.index")):
         return ""
     return (
-        f"{path}, in tensor2tensor's format. t2t-checkpoint import "
-        f"--checkpoint={shlex.quote(os.fspath(path))} --output_dir=RUN makes a run of it."
+        f"{path}, in tensor2tensor's format. To make a run of it: t2t-checkpoint import "
+        f"--checkpoint={shlex.quote(os.fspath(path))} --output_dir=RUN"
     )
 
 

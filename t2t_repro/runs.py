@@ -60,7 +60,7 @@ def trained_run(
             " ".join(f"--{name}={value}" for name, value in of.items()) for of in (there, wrong)
         )
         raise UserError(
-            f"Expected {said} and the hparams of {run.path}. Received: {received}. Leave it out."
+            f"Expected {said} and the hparams of {run.path}, or no flags. Received: {received}."
         )
     return run
 
@@ -158,8 +158,8 @@ class TrainedRun(RunDirectory):
         settings = DecodeHParams.parse(text, self.problem.decode_hparams, str(search))
         if (settings.beam_size, settings.alpha) == (search.beam_size, search.alpha):
             say(
-                f"{search}, chosen on {tuned.sentences}: {search.bleu:.2f} BLEU "
-                f"({self.path / TUNED}). --decode_hparams overrides it."
+                f"Decoding with {search}, tuned on {tuned.sentences}: {search.bleu:.2f} BLEU "
+                f"({self.path / TUNED}). --decode_hparams overrides this."
             )
         return settings
 
@@ -186,7 +186,7 @@ class TrainedRun(RunDirectory):
         model = self.config.hparams.model
         if not is_transformer(model):
             raise UserError(
-                f"Expected a Transformer for {for_what}. Received: {self.path}, of model={model}."
+                f"Expected a Transformer for {for_what}. Received: {self.path} with model={model}."
             )
 
     def new_model(self, *, with_weights: bool = False) -> Any:

@@ -127,9 +127,9 @@ def _of_pairs(seen):
     seen = ops.convert_to_tensor(seen)
     if len(seen.shape) not in (3, 4):
         raise UserError(
-            "Expected attention_mask to be bool (B, T, S) or (B, N, T, S). Received: "
-            f"{tuple(seen.shape)}. A mask (B, S) of padding is `mask`, or `x_mask` and "
-            "`memory_mask` where a layer takes two sequences."
+            "Expected attention_mask as bool (B, T, S) or (B, N, T, S). Received: "
+            f"{tuple(seen.shape)}. For a padding mask (B, S) pass `mask`; to a layer of two "
+            "sequences, `x_mask` and `memory_mask`."
         )
     seen = ops.cast(seen, "bool")
     return seen if len(seen.shape) == 4 else seen[:, None]
@@ -324,8 +324,8 @@ class Attention(Layer):
         relative = type(self).logits is not Attention.logits
         if not self.has_weights and (dropout or relative):
             raise UserError(
-                "Expected neither dropout nor relative positions in attention in chunks or to a "
-                f"neighbourhood. Received: dropout={dropout}, {type(self).__name__}."
+                "Expected no dropout and no relative positions in chunked or local attention. "
+                f"Received: dropout={dropout}, {type(self).__name__}."
             )
         self.drop = dropout_layer(
             dropout, self.dropout_broadcast_dims, rank=4, dtype=self.dtype_policy
@@ -356,8 +356,8 @@ class Attention(Layer):
         for name, width in (("key", self.key_width), ("value", self.value_width)):
             if width % self.num_heads:
                 raise UserError(
-                    f"Expected {name}_channels, or the model size in its place, to be a multiple "
-                    f"of num_heads. Received: {width} channels, {self.num_heads} heads."
+                    f"Expected {name}_channels (0: the model size) to be a multiple of num_heads. "
+                    f"Received: {width} channels, {self.num_heads} heads."
                 )
 
     def build_output(self, depth: int):
@@ -706,8 +706,8 @@ class LocalSelfAttention(SelfAttention):
         """
         if mask.pairs is not None:
             raise UserError(
-                "Expected masks of a sequence: attention to a neighbourhood never has all pairs. "
-                "Received: attention_mask. Give `mask`, bool (B, T), or take SelfAttention."
+                "Expected a padding mask, because local attention never computes all pairs. "
+                "Received: attention_mask. Pass `mask`, bool (B, T), or use SelfAttention."
             )
         # Not the keys' own: TensorFlow's reshape would make one sentence of none.
         batch, length = ops.shape(keys if mask.keys is None else mask.keys)[0], ops.shape(keys)[2]

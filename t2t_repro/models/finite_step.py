@@ -311,6 +311,6 @@ def _unpacked(data) -> tuple[dict, Any]:
 def _refuse_class_weight(class_weight: Any) -> None:
     if class_weight is not None:
         raise UserError(
-            "Expected no class_weight: Keras makes one weight of a whole row of targets. Received: "
-            f"{class_weight!r}. Give sample_weight, float32 (B, T), a weight of each target."
+            "Expected no class_weight: Keras would weight whole sentences with it. Received: "
+            f"{class_weight!r}. Give sample_weight, float32 (B, T), a weight for each target token."
         )

@@ -145,9 +145,8 @@ class SequenceModel(FiniteStepModel):
         batch = as_batch(batch)
         if "targets_segmentation" in batch:
             raise UserError(
-                "Expected one sentence in an example. Received: packed examples, whose "
-                f"sentences a {type(self).__name__} would mix. Use an unpacked "
-                "problem."
+                "Expected unpacked examples. Received: packed ones, whose sentences a "
+                f"{type(self).__name__} would mix. Use an unpacked problem."
             )
         return batch
 
@@ -260,6 +259,6 @@ def _check_no_others(path: Any, model: keras.Model) -> None:
     if sum(sizes) > own:
         raise UserError(
             f"Expected the weights of this model, {own:,} values. Received: {path} with "
-            f"{sum(sizes):,}, those of a larger one. Make the model of the hparams and "
-            "vocabularies of the one that wrote them, or give skip_mismatch=True."
+            f"{sum(sizes):,}, of a larger model. Build the model with the hparams and vocabularies "
+            "of those weights, or give skip_mismatch=True."
         )

@@ -62,7 +62,7 @@ def check_apart(hparams: HParams, problem: Problem, where: str) -> None:
     sizes = problem.inputs_vocab_size(where), problem.targets_vocab_size(where)
     if tied_tables(hparams, *sizes).both_sides:
         raise UserError(
-            f"Expected one vocabulary for both sides, as {' and '.join(shared)} needs. Received: "
-            f"two, of {rows(hparams, sizes[0]):,} rows each, in {where!r}. Give each side its own "
-            f"table: --hparams={','.join(f'{name}=False' for name in shared)}."
+            f"Expected one vocabulary for both sides, because of {' and '.join(shared)}. Received: "
+            f"two, with {rows(hparams, sizes[0]):,} rows each, in {where!r}. Use separate "
+            f"embedding tables: --hparams={','.join(f'{name}=False' for name in shared)}."
         )

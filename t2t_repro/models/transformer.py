@@ -178,9 +178,9 @@ class Transformer(SequenceModel):
         """
         if self.hparams.attention_chunk_size:
             raise UserError(
-                "Expected a model that computes whole attention weights. Received: "
-                f"attention_chunk_size={self.hparams.attention_chunk_size}. With 0 the same "
-                "variables give the same outputs, and attention weights."
+                "Expected a model that keeps attention weights. Received: "
+                f"attention_chunk_size={self.hparams.attention_chunk_size}. Build it "
+                "with 0: the same variables then give the same outputs, and the weights."
             )
         batch = as_batch(batch)
         sources, targets = segments(batch)

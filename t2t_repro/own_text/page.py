@@ -70,14 +70,14 @@ def summary(folder: Folder, record: Record, plan: Plan) -> list[str]:
     seconds = sum(stage.seconds for stage in record.stages.values())
     training = record.stages["training"].seconds
     lines = [
-        f"All {len(record.stages)} stages are done, in {took(seconds)}: the training in "
-        f"{took(training)}, the others in {took(seconds - training)}."
+        f"All {len(record.stages)} stages are done in {took(seconds)}: training took "
+        f"{took(training)}, the others {took(seconds - training)}."
     ]
     found = tune.read(folder.model)
     if found and found.search.bleu < NO_TRANSLATOR:
         lines.append(
-            f"This is no translator yet: {found.search.bleu:.1f} BLEU on dev is below "
-            f"{NO_TRANSLATOR:.0f}. The plan: {plan.expects} More text helps, too."
+            f"This is no usable translator yet: {found.search.bleu:.1f} BLEU on dev is below "
+            f"{NO_TRANSLATOR:.0f}. The plan had said: {plan.expects} More text helps, too."
         )
     scores = record.stages["test"].found
     for name, label in _LABELS.items():
@@ -102,7 +102,7 @@ def next_steps(folder: Folder, plan: Plan) -> list[str]:
         f"t2t-show {model} --verify",
     ]
     if plan.train_steps < plan.wanted_steps:
-        steps.append(f"the same t2t-own-text {plan.to_the_end}: all {plan.wanted_steps:,} steps")
+        steps.append(f"all {plan.wanted_steps:,} steps: t2t-own-text as before, {plan.to_the_end}")
     return steps
 
 
@@ -121,7 +121,7 @@ def _curves(of: RunView) -> str:
         left.plot(*zip(*of.curves.get(name, [(0, 0.0)]), strict=True), label=name)
     left.legend(fontsize=8)
     right.plot(*zip(*of.curves.get("dev bleu", [(0, 0.0)]), strict=True), marker=".")
-    right.set_title("BLEU of dev, decoded greedily")
+    right.set_title("Dev BLEU, greedy decoding")
     for axes in (left, right):
         axes.set_xlabel("step")
     return pictures.data_uri(pictures.png(figure))

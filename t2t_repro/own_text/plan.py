@@ -124,16 +124,16 @@ class Plan(Measured):
         end = f" of {self.wanted_steps:,}" if self.train_steps < self.wanted_steps else ""
         return (
             f"  {self.hparams_set}, {self.parameters:,} parameters, {self.subwords:,} subwords: "
-            f"{self.reason}.\n"
-            f"  {self.train_steps:,}{end} steps in {duration(60 * self.minutes)} at most, by "
-            f"{self.seconds_per_step:.3f} s a step. {self.expects}"
+            f"{self.reason}.\n  {self.train_steps:,}{end} steps in at most "
+            f"{duration(60 * self.minutes)}, at {self.seconds_per_step:.3f} s a step. "
+            f"{self.expects}"
         )
 
     @property
     def to_the_end(self) -> str:
         """How to change a command with fewer steps to make all."""
         where = "" if self.goes_on else " and another --output_dir"
-        return f"with --train_minutes=0{where}, without --train_steps"
+        return f"with --train_minutes=0{where} and without --train_steps"
 
 
 def measured(trial: RunDirectory) -> Measured:
@@ -266,17 +266,17 @@ def expectation(text: Text, steps: int, own_steps: int, found: Measured) -> str:
         found: what a trial of it has measured.
     """
     if text.train.pairs < _LEAST_PAIRS:
-        return f"Expect no translator: {text.train.pairs:,} pairs are too few, whatever the time."
+        return f"Expect no translator: {text.train.pairs:,} pairs are too few for any training."
     usable = next(tokens for words, tokens in USABLE if text.words <= words)
-    of = f"{text.words:,} distinct words in a sample"
+    of = f"a sample of the text has {text.words:,} distinct words"
     if steps * found.tokens_per_step >= usable:
-        return f"Expect a usable translator for such sentences, {USABLE_BLEU} BLEU or more: {of}."
+        return f"Expect a usable translator for text like this, {USABLE_BLEU} BLEU or more: {of}."
     needed = math.ceil(usable / found.tokens_per_step)
     minutes = math.ceil(needed * found.seconds_per_step / (1 - _SHARE) / 600) * 10
     longer = f" --train_steps={needed}" * (needed > own_steps)
     return (
-        f"Expect a rough gist at best, below {USABLE_BLEU} BLEU: {of}. A usable translator takes "
-        f"about {usable / 1e6:.2g} million target tokens: --train_minutes={minutes}{longer}"
+        f"Expect only the gist, below {USABLE_BLEU} BLEU: {of}. A usable translator needs about "
+        f"{usable / 1e6:.2g} million target tokens of training: --train_minutes={minutes}{longer}"
     )
 
 

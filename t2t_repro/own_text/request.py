@@ -24,27 +24,27 @@ class OwnTextRequest:
     raw: RawText
     output_dir: str = flag("", "The folder of all outputs.")
     vocab_size: int = flag(
-        0, "About how many subwords to build; 0: as the text supports.", least=0, most=2**20
+        0, "About how many subwords to build; 0: by the size of the text.", least=0, most=2**20
     )
     vocab: str = flag(
         "",
-        "A vocabulary of your own, or two of source and target, separated by a comma: T2T's "
-        "subwords or a SentencePiece model.",
+        "Your own vocabulary: T2T's subwords or a SentencePiece model. One for both sides, or two, "
+        "source and target, separated by a comma.",
     )
     keep_bad_pairs: bool = flag(
-        False, "Keep all pairs, also those that t2t-datagen --drop_bad_pairs would drop."
+        False, "Keep all pairs; default: bad ones are dropped (t2t-datagen --drop_bad_pairs)."
     )
-    hparams_set: str = flag("", "The named configuration; default: by the size of the text.")
-    hparams: str = flag("", 'Changes to it: "name=value,name=value".')
-    train_steps: int = flag(0, "Most steps of the training; 0: as the set says.", least=0)
+    hparams_set: str = flag("", "The name of an hparam set; default: by the size of the text.")
+    hparams: str = flag("", 'Overrides of the set: "name=value,name=value".')
+    train_steps: int = flag(0, "The most steps to train; 0: as many as the set.", least=0)
     train_minutes: float | None = flag(
         None,
-        "Most minutes of the training, about; 0: no limit. Default: 40 on a CPU, 0 on a GPU.",
+        "About how many minutes to train at most; 0: no limit. Default: 40 on a CPU, 0 on a GPU.",
         least=0,
         most=10**6,
     )
     random_seed: int = flag(
-        0, "The seed of splits, weights and the order of the data.", least=0, most=2**32 - 2
+        0, "The seed of the splits, the weights and shuffling.", least=0, most=2**32 - 2
     )
 
     def text_flags(self) -> dict[str, Any]:

@@ -48,7 +48,7 @@ def make_translator(request: OwnTextRequest, say: Callable[[str], None] = print)
         decided = _plan(request, folder, doing)
         say(str(decided))
         doing.run(_training(request, folder, decided))
-        says = "Choosing checkpoints or their mean, beams and alpha, on dev"
+        says = "Choosing checkpoint or average, beam size and alpha on dev"
         tune = command("t2t-avg-all", "--tune", model_dir=folder.run, output_dir=folder.model)
         chosen = [folder.model / TUNED]
         doing.run(Stage(name="tuning", says=says, command=tune, outputs=chosen))
@@ -57,7 +57,7 @@ def make_translator(request: OwnTextRequest, say: Callable[[str], None] = print)
             doing.run(stage)
         page.write(folder, doing.record, decided)
     lines = page.summary(folder, doing.record, decided)
-    say("\n".join(["", *lines, "", f"The whole on one page: {folder.page}", "What to try next:"]))
+    say("\n".join(["", *lines, "", f"All results on one page: {folder.page}", "What to try next:"]))
     for line in page.next_steps(folder, decided):
         say(f"  {line}")
     return doing.record
@@ -70,8 +70,8 @@ def _text(request: OwnTextRequest, folder: Folder) -> Stage:
         count = sum(1 for _ in pairs)
         if count < _TEST_SHARE:
             raise UserError(
-                f"Expected at least {_TEST_SHARE} pairs of sentences. Received: {count}. A model "
-                "needs thousands."
+                f"Expected at least {_TEST_SHARE} sentence pairs. Received: {count}. A useful "
+                "model needs thousands."
             )
         flags["test_size"] = count // _TEST_SHARE
     bad_pairs = "--keep_bad_pairs" if request.keep_bad_pairs else "--drop_bad_pairs"
@@ -79,7 +79,7 @@ def _text(request: OwnTextRequest, folder: Folder) -> Stage:
     texts = [path for split in ("train", "eval", "test") for path in folder.sides(split)]
     return Stage(
         name="text",
-        says="Text: reading, splits, checks, vocabulary, records",
+        says="Text: reading, splitting, checking, vocabulary, records",
         command=command("t2t-datagen", bad_pairs, **flags),
         outputs=[*texts, folder.summary],
     )
@@ -119,7 +119,7 @@ def _plan(request: OwnTextRequest, folder: Folder, doing: Stages) -> Plan:
 
     stage = Stage(
         name="plan",
-        says="Plan: measuring some steps",
+        says="Plan: timing a short trial training",
         command=trial(chosen),
         depends=f"{request.train_steps} {request.train_minutes}",
     )
@@ -144,7 +144,7 @@ def _training(request: OwnTextRequest, folder: Folder, decided: Plan) -> Stage:
         "eval_early_stopping_metric": "bleu",
     }
     train = _trainer(request, folder, folder.run, decided.hparams_set, *changes, **flags)
-    says = "Training, keeping the best by BLEU"
+    says = "Training; the best checkpoints by BLEU are kept"
     return Stage(name="training", says=says, command=train, outputs=[folder.run / TRAINING_DATA])
 
 
@@ -192,6 +192,6 @@ def _products(request: OwnTextRequest, folder: Folder, decided: Plan) -> list[St
     with contextlib.suppress(UserError):
         explainer.check(hparams, decided.parameters, encoders)
         explain = command("t2t-visualize", output_dir=folder.model, explain=folder.explain)
-        says = "A page that computes the model in a browser"
+        says = "Writing a page that runs the model in a browser"
         made.append(Stage(name="explain", says=says, command=explain, outputs=[folder.explain]))
     return made

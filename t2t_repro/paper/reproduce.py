@@ -193,12 +193,12 @@ def write_table3(results: Results) -> pathlib.Path:
         "BLEU :.2f | ±  :.2f | PPL then :.2f | BLEU then"
     )
     about = (
-        "Of dev; the last checkpoint alone, as in the paper (section 6.2); PPL of a word piece; "
-        "sacreBLEU. ±: half of the 95 % interval over the seeds that ended. parameters: in "
-        "millions, without the embeddings. then: the paper's, at its own widths, on newstest2013."
+        "On dev, by the last checkpoint, as in the paper (section 6.2). PPL: per subword. BLEU: "
+        "sacreBLEU. ±: half of the 95 % interval over the finished seeds. parameters: millions, "
+        "without embeddings. then: the paper's values, at its own widths, on newstest2013."
     )
     tables = [Table("3-scaled", "The rows", heads, rows), _conclusions(results)]
-    title = "Table 3 made smaller"
+    title = "Table 3 at smaller widths"
     return report.write(study.output_dir, "table3", title, tables, about, study.command, {})
 
 
@@ -231,10 +231,10 @@ def _conclusions(results: Results) -> Table:
             word = judge(gain, half, each.gain, each.equal)
             rows.append((each.text, "PPL" if less else "BLEU", each.gain, gain, half, seeds, word))
     note = (
-        "then and here: by how much the better row is better, seed by seed. confirmed: the "
-        "95 % interval of the difference (Student's t over the seeds) leaves zero out; of as "
-        f"good: it lies within {EQUAL_WITHIN} BLEU. not testable: fewer than two seeds, or an "
-        "interval that holds both zero and the paper's difference. not confirmed: otherwise."
+        "then, here: the gain of the better row in the paper and in these runs, seed by seed. "
+        "confirmed: the 95 % interval of the difference (Student's t over the seeds) excludes 0; "
+        f'for "as good", it is within {EQUAL_WITHIN} BLEU. not testable: fewer than two seeds, or '
+        "the interval includes both 0 and the paper's gain. not confirmed: all else."
     )
     heads = "conclusion | by | then :+.2f | here :+.2f | ± :.2f | seeds | here it is"
     return Table("3-conclusions", "The paper's conclusions (section 6.2)", heads, rows, (note,))

@@ -71,9 +71,9 @@ def table2(runs: Sequence[RunDirectory] = ()) -> list[Table]:
         for system in published.TABLE2
     ]
     notes = [
-        "BLEU: tokenised, compounds split. sacreBLEU of the paper's systems: 0.978 BLEU - 0.05, an "
-        "estimate by 2,000 checkpoints of NVIDIA's. FLOP: hours x devices x the rate of their "
-        f"matrix products; of the paper's Transformer {published.GPUS} P100 at "
+        "BLEU: tokenised, compounds split. sacreBLEU of the paper's systems is estimated as 0.978 "
+        "BLEU - 0.05, fitted to 2,000 checkpoints of NVIDIA's. FLOP: hours x devices x the rate of "
+        f"their matrix products; the paper's Transformer: {published.GPUS} P100 at "
         f"{published.SUSTAINED_TFLOPS} TFLOP/s.",
     ]
     for run in runs:
@@ -124,9 +124,9 @@ def table3(runs: Sequence[RunDirectory] = ()) -> list[Table]:
             count = _read(run.path / PLAN).get("parameters")
             rows.append((str(run.path), *own, *known, None, count and count / 1e6))
     note = (
-        "set: paper_table3_NAME; its first letter is the paper's row. Empty: as in base. ours: the "
-        f"model that the set builds with {published.VOCABULARY:,} ids (docs/paper.md says why they "
-        "differ). Of runs: of their own dev split; sacreBLEU."
+        "set: paper_table3_NAME; its first letter is the paper's row. Empty: as in base. paper, "
+        f"ours: millions of parameters, ours with {published.VOCABULARY:,} ids (docs/paper.md "
+        "says why). Runs: sacreBLEU on their own dev split."
     )
     heads = f"set | {' | '.join(published.BASE)} | PPL :.2f | BLEU :.4g | paper | ours :.1f"
     title = "Table 3: the variations, on newstest2013, and their parameters in millions"
@@ -138,6 +138,6 @@ def table4(runs: Sequence[RunDirectory] = ()) -> list[Table]:
     scores = [(run, _read(run.path / F1_FILE)) for run in runs]
     rows = [(str(run.path), run.config.problem, f1["all"]["f1"]) for run, f1 in scores if f1]
     title = "Table 4: F1 on section 23 of the WSJ"
-    note = "Of runs: EVALB with COLLINS.prm, all sentences; only section 23 is the paper's."
+    note = "Runs: EVALB with COLLINS.prm on all sentences. Only section 23 compares with the paper."
     heads = "parser | training | F1 :.4g"
     return [Table("4", title, heads, [*published.TABLE4, *rows], (note,))]

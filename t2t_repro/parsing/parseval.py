@@ -105,10 +105,10 @@ def _status(gold: list[tuple[str, str]], test: list[tuple[str, str]]) -> tuple[i
     if not test:
         return SKIPPED, "no words predicted"
     if len(gold) != len(test):
-        return ERROR, f"{len(gold)} words in gold, {len(test)} predicted (punctuation left out)"
+        return ERROR, f"{len(gold)} words in gold, {len(test)} in predicted (without punctuation)"
     for (gold_word, _), (test_word, _) in zip(gold, test, strict=True):
         if gold_word != test_word:
-            return ERROR, f"the word {gold_word!r} in gold is {test_word!r} predicted"
+            return ERROR, f"the word {gold_word!r} in gold is {test_word!r} in predicted"
     return VALID, ""
 
 

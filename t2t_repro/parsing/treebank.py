@@ -44,13 +44,13 @@ def files(folder: str | os.PathLike) -> dict[int, pathlib.Path]:
             other = by_number.setdefault(int(match[1]), path)
             if other != path:
                 raise UserError(
-                    f"Expected each file of the treebank once below {root}. Received: {other} and "
-                    f"{path}. Name the folder of one of them."
+                    f"Expected each treebank file once below {root}. Received: {other} and {path}. "
+                    "Give the folder of only one of them."
                 )
     if not by_number:
         raise UserError(
-            "Expected --treebank_dir, a folder with files wsj_0200.mrg and so on, such as "
-            f"treebank_3/parsed/mrg/wsj. Received: {root}, which has none."
+            "Expected --treebank_dir to have files wsj_0200.mrg and so on, as "
+            f"treebank_3/parsed/mrg/wsj has. Received: {root}, which has none."
         )
     return dict(sorted(by_number.items()))
 
@@ -80,8 +80,8 @@ def split(
     paths = list(by_number.values())
     if not right or not 0 < borders[0] < borders[1] < len(paths):
         raise UserError(
-            "Expected --treebank_split to be the shares of training, dev and test, which sum to 1 "
-            f"and leave each some of the {len(paths)} files. Received: {shares!r}. Give such as "
+            "Expected --treebank_split to be three shares for training, dev and test that sum to "
+            f"1, each with some of the {len(paths)} files. Received: {shares!r}. Example: "
             "0.8,0.1,0.1."
         )
     return paths[: borders[0]], paths[borders[0] : borders[1]], paths[borders[1] :]
@@ -95,8 +95,8 @@ def _split_by_section(by_number: dict[int, pathlib.Path]) -> tuple[Files, Files,
         raise UserError(
             "Expected sections 02 to 21 of the treebank for training, 22 for dev and 23 for test. "
             f"Received: {len(by_number)} files, none of section "
-            f"{', '.join(f'{number:02d}' for number in missing)}. To split the files that there "
-            "are, add --treebank_split=0.8,0.1,0.1."
+            f"{', '.join(f'{number:02d}' for number in missing)}. To split the files that you "
+            "have, add --treebank_split=0.8,0.1,0.1."
         )
     train, dev, test = (
         [path for number, path in by_number.items() if number // 100 in some] for some in wanted
@@ -155,8 +155,8 @@ def write(path: pathlib.Path, lines: Iterable[str]) -> None:
         write_text_atomic(path, text)
     elif path.read_bytes() != text.encode():
         raise UserError(
-            f"Expected no {path}, or the one that --treebank_dir and --treebank_split make. "
-            "Received: another. Delete it, and make the data again by --overwrite."
+            f"Expected {path} as --treebank_dir and --treebank_split make it, or no such file. "
+            "Received: another one. Delete it, and make the data again with --overwrite."
         )
 
 
