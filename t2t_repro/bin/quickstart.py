@@ -27,8 +27,8 @@ def train_and_show(directory: RunDirectory, train: Callable[[], Any]) -> float:
     """
     started = time.monotonic()
     print(
-        f"No --problem and no --data_dir given: training {HPARAMS_SET} on {PROBLEM}, in about two "
-        f"minutes on two cores. The run is {directory.path}.",
+        f"No --problem and no --data_dir: training {HPARAMS_SET} on {PROBLEM}, in about two "
+        f"minutes on two cores, into {directory.path}.",
         flush=True,
     )
     train()
@@ -53,8 +53,8 @@ def show(run: TrainedRun) -> float:
         print(f"\ninput      {source}\nreference  {reference}\ndecoded    {decoded}")
     right = sum(reference == decoded for _, reference, decoded in lines)
     print(
-        f"\nSequence accuracy at beam size {settings.beam_size}: {right / len(lines):.4f} ({right} "
-        f"of {len(lines)} held-out sentences)."
+        f"\nAccuracy per sequence, decoded with beam {settings.beam_size}: "
+        f"{right / len(lines):.4f} ({right} of {len(lines)} held-out sentences)."
     )
     return right / len(lines)
 

@@ -70,7 +70,7 @@ def summary(folder: Folder, record: Record, plan: Plan) -> list[str]:
     seconds = sum(stage.seconds for stage in record.stages.values())
     training = record.stages["training"].seconds
     lines = [
-        f"All {len(record.stages)} stages are done in {took(seconds)}: training took "
+        f"All {len(record.stages)} stages are done, in {took(seconds)}: training took "
         f"{took(training)}, the others {took(seconds - training)}."
     ]
     found = tune.read(folder.model)
