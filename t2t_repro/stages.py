@@ -106,7 +106,7 @@ class Stages:
         text = "\n".join([self._key, *command, stage.depends])
         self._key = hashlib.sha256(text.encode()).hexdigest()
         if done and done.key == self._key and all(path.exists() for path in stage.outputs):
-            self._say(f"\n{stage.says}: done before, in {took(done.seconds)}.")
+            self._say(f"\n{stage.says}: already done, in {took(done.seconds)}.")
             return done.found
         self._say("\n  ".join([f"\n{stage.says}:", shlex.join(stage.command)]).rstrip())
         for path in stage.clear:
@@ -158,7 +158,7 @@ def begin(
     with files.locked(folder, say):
         before = None
         if path.exists():
-            before = schema.read(path, Record, "Give another --output_dir, or delete the file.")
+            before = schema.read(path, Record, "Delete this file, or give another --output_dir.")
         elif any(each.name != f"{path.name}{files.INCOMPLETE}" for each in folder.iterdir()):
             raise UserError(
                 f"Expected a new --output_dir, or one with {path.name}. Received: {folder}."
@@ -173,8 +173,8 @@ def begin(
             differs |= {name for name, digest in digests.items() if digest not in known}
             if differs:
                 raise UserError(
-                    f"Expected the files and flags with which {folder} was begun. Received: other "
-                    f"{', '.join(sorted(differs))}. Put them back, or give another --output_dir."
+                    f"Expected the files and flags that {folder} was begun with. Received: other "
+                    f"{', '.join(sorted(differs))}. Restore them, or give another --output_dir."
                 )
         record = Record(version=__version__, begun_with=begun_with, inputs=digests, stages=done)
         yield Stages(path, record, say)

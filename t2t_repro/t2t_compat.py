@@ -25,7 +25,7 @@ nothing here reads it
   tfdbg=true|false disable_grappler_optimizations=true|false log_device_placement=true|false
   locally_shard_to_cpu=true|false alsologtostderr=true|false logtostderr=true|false verbosity
   stderrthreshold
-t2t-trainer takes it, and a run keeps it
+give it to t2t-trainer: the run remembers it
   model=transformer xla_compile=false xla_jit_level=-1
 devices are chosen by --worker_gpu, or TF_CONFIG; there are no TPUs and no parameter servers
   use_tpu=false use_tpu_estimator=false cloud_tpu_name tpu_num_shards tpu_job_name
@@ -39,7 +39,7 @@ decode with t2t-decoder and score with t2t-bleu
 t2t-exporter writes a SavedModel of a run
   export_as_tfhub=false export_saved_model=false export_saved_model_api_version
   use_guarantee_const_getter=true|false
-one t2t-datagen makes all files, with all cores, or on a cluster by --runner
+one run of t2t-datagen makes all files, on all cores or, by --runner, on a cluster
   task_id=-1 task_id_start=-1 task_id_end=-1
 set --hparams=activation_dtype=float16
   gpu_automatic_mixed_precision=false
@@ -63,7 +63,7 @@ _ELSEWHERE = {
 # What to do instead, and below it the hparams, each with T2T's default, or the values that T2T's
 # own sets have, or none where T2T's Transformer lacks the hparam too.
 _HPARAMS = """
-there is nothing of it here
+what it sets is not implemented here
   moe_hidden_sizes='2048' moe_num_experts=16|64 moe_k=2 moe_loss_coef=0.001|0.01
   moe_overhead_train=1.0 moe_overhead_eval=2.0 parameter_attention_key_channels=0
   parameter_attention_value_channels=0 ffn_layer='dense_relu_dense'|'conv_hidden_relu'
@@ -89,7 +89,7 @@ there is nothing of it here
   factored_logits=False use_pad_remover=True pad_batch=False grad_noise_scale=0.0
   weight_noise=0.0 summarize_grads=False summarize_vars=False
   tpu_enable_host_call=False mlperf_mode=False use_custom_ops=True
-give the part of the Transformer that you want to change as code of your own
+to change a part of the Transformer, write a model of your own
   bottom={} loss={} name={} top={} weights_fn={} modality={}
 decode with t2t-decoder, which samples by --decode_hparams=sampling_method=random
   sampling_method='argmax' sampling_temp=1.0 sampling_keep_top_k=-1 num_samples=10
@@ -98,18 +98,18 @@ decode with t2t-decoder, which samples by --decode_hparams=sampling_method=rando
   daisy_chain_variables=True no_data_parallelism=False
 pos is "timing", "emb" or "none"
   position_features=''
-set optimizer to one of those of HParams
+choose one of the optimizers of HParams
   optimizer_momentum_momentum=0.9 optimizer_momentum_nesterov=False optimizer_zero_grads=False
 set activation_dtype to bfloat16 or float16: the weights stay float32
   weight_dtype='float32' gpu_automatic_mixed_precision=False
   mixed_precision_optimizer_loss_scaler='exponential'
   mixed_precision_optimizer_init_loss_scale=32768
-t2t-datagen packs the files where the problem has a packed_length
+t2t-datagen packs the files if the problem has a packed_length
   pack_dataset=False
 """
 # What T2T 1.4 to 1.14 had and 1.15 has no more, likewise.
 _OLD_HPARAMS = """
-there is nothing of it here
+what it sets is not implemented here
   input_modalities='default' target_modality='default' symbol_modality_skip_top=False
   problem_choice='adaptive' multiproblem_class_loss_multiplier=0.0
   tpu_batch_size_per_shard=24 use_tpu=False
@@ -212,8 +212,8 @@ def complaints(values: Mapping[str, Any], own: Iterable[str]) -> dict[str, str]:
         if instead:
             wanted = " or ".join(f"{name}={v!r}" for v in accepted) or f"no {name}"
             found[name] = (
-                f"tensor2tensor's hparam {name} has no counterpart here: expected {wanted}, its "
-                f"default. Received: {name}={value!r}. Leave it out: {instead}."
+                f"Expected tensor2tensor's hparam {name} at its default, {wanted}, because it has "
+                f"no counterpart here. Received: {name}={name}. Remove it: {value!r}."
             )
         else:
             hint = meant(name)

@@ -66,7 +66,7 @@ def files_by_step(directory: Path) -> dict[int, StepFile]:
             if int(step) in found:
                 names = sorted([found[int(step)].path.name, path.name])
                 raise UserError(
-                    f"Expected one file of each step in {directory}. Received: "
+                    f"Expected one file for each step in {directory}. Received: "
                     f"{' and '.join(names)}. Move one of them elsewhere."
                 )
             found[int(step)] = StepFile(path, int(step))
@@ -95,11 +95,9 @@ def step_files(
         clock=clock,
     )
     if not directory.is_dir():
-        received = "is a file. Name its folder"
+        received = "is a file. Give its folder"
         if not directory.exists():
-            received = (
-                "does not exist. Correct --translations_dir, or wait for it by --wait_minutes"
-            )
+            received = "does not exist. Correct --translations_dir, or wait by --wait_minutes"
         raise UserError(
             f"Expected a directory of translations. Received: {str(directory)!r}, which {received}."
         )

@@ -86,7 +86,7 @@ def create(
 
     @app.exception_handler(Exception)
     async def fail(request: Request, error: Exception) -> Response:
-        return _Answer({"error": "The server failed; its log says why."}, 500)
+        return _Answer({"error": "The server failed. Its log has the cause."}, 500)
 
     @app.exception_handler(ValidationError)  # of a body
     async def refuse_body(request: Request, error: ValidationError) -> Response:
@@ -157,7 +157,7 @@ class _Service:
         served = self._named(body.model)
         most = served.record.decoding["beam_size"]
         if body.n_best > most:
-            raise schemas.bad(f'"n_best" of at most {most}, the model\'s beams')
+            raise schemas.bad(f'"n_best" of at most {most}, the model\'s beam size')
         split = (served.source, self.settings.max_sentences, body.split)
         texts = schemas.split_texts(body.inputs, *split)
         translated = await self._translate(served, texts, body.n_best)
@@ -185,7 +185,7 @@ class _Service:
         for served in self.models:
             if name in (None, served.name):
                 return served
-        raise schemas.bad(f'"model", one of {", ".join(each.name for each in self.models)}')
+        raise schemas.bad(f'"model" to be one of {", ".join(each.name for each in self.models)}')
 
     async def _translate(
         self, served: ServedModel, texts: list[Text], n_best: int
@@ -214,7 +214,7 @@ class _Service:
         served = self._named(body.model)
         model = served.model
         if not model.has_attention:
-            raise HTTPException(501, "Expected a SavedModel with the signature 'attention'.")
+            raise HTTPException(501, "Expected a SavedModel that has the signature 'attention'.")
         (source,) = await asyncio.to_thread(model.count_tokens, [body.inputs])
         (target,) = await asyncio.to_thread(model.count_target_tokens, [body.targets])
         schemas.check_lengths([source], self.settings.max_sentence_tokens)
@@ -259,7 +259,7 @@ class _Service:
                         raise HTTPException(413, message, _CLOSE)
             return schemas.values_of(request, bytes(body))
         except TimeoutError as error:
-            message = f"Expected the whole request within {self.settings.timeout_s:g} seconds."
+            message = f"Expected all of the request within {self.settings.timeout_s:g} seconds."
             raise HTTPException(408, message, _CLOSE) from error
         except ClientDisconnect as error:
             raise HTTPException(499, "The client left.") from error  # for the metrics
@@ -271,13 +271,13 @@ class _Service:
             async with asyncio.timeout(self.settings.timeout_s):
                 return await asyncio.gather(*map(asyncio.wrap_future, futures))
         except (QueueFull, Closed) as error:
-            message = "Too many requests, or the server is stopping. Try again."
+            message = "The queue is full, or the server is stopping. Try again later."
             raise HTTPException(503, message, _RETRY) from error
         except TimeoutError as error:
-            message = f"Expected an answer within {self.settings.timeout_s:g} seconds."
+            message = f"No answer within {self.settings.timeout_s:g} seconds. Send less text."
             raise HTTPException(504, message) from error
         except Exception as error:  # the batcher logged it
-            message = "This could not be computed; the server's log says why."
+            message = "The computation failed. The server's log has the cause."
             raise HTTPException(500, message) from error
 
 
@@ -289,13 +289,13 @@ class _Metrics:
         kept: dict[str, Any] = {"registry": self.registry}
         seconds, batch = kept | {"buckets": _SECONDS}, ["kind", "model"]
         ProcessCollector(**kept)  # memory, processor time, open files
-        Gauge("t2t_queue_length", "Jobs that wait.", **kept).set_function(queue_length)
+        Gauge("Jobs that are waiting.", "Jobs that wait.", **kept).set_function(queue_length)
         self._requests = Counter("t2t_requests", "Answers.", ["path", "status"], **kept)
-        self._latency = Histogram("t2t_request_seconds", "Of an answer.", ["path"], **seconds)
+        self._latency = Histogram("Seconds per answer.", "Of an answer.", ["path"], **seconds)
         self._sentences = Counter("t2t_sentences", "Sentences translated.", ["model"], **kept)
-        self._batch_seconds = Histogram("t2t_batch_seconds", "Of a batch.", batch, **seconds)
+        self._batch_seconds = Histogram("Seconds per batch.", "Of a batch.", batch, **seconds)
         sizes = kept | {"buckets": _SIZES}
-        self._batch_size = Histogram("t2t_batch_size", "Jobs in a batch.", batch, **sizes)
+        self._batch_size = Histogram("t2t_batch_size", "Jobs per batch.", batch, **sizes)
 
     def request(self, path: str, status: int, seconds: float) -> None:
         """Counts an answer."""

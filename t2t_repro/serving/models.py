@@ -181,16 +181,16 @@ def find(given: Sequence[str]) -> list[ServedModel]:
         record = provenance.read(folder)
         if record is None or record.kind == provenance.RUN:
             raise UserError(
-                "Expected --model, a folder that t2t-exporter wrote, such as RUN/export/STEP. "
-                f"Received: {folder}, which has no {provenance.PROVENANCE} of an export."
+                "Expected --model to be a folder written by t2t-exporter, such as RUN/export/STEP. "
+                f"Received: {folder}, without an export's {provenance.PROVENANCE}."
             )
         pair = (source, target) if source else languages_of(record.problem)
         name = "-".join(pair) if pair[0] else folder.resolve().name
         if name in found:
-            raise UserError(f"Expected each name in --model=NAME=DIR once. Received: {name} twice.")
+            raise UserError(f"Expected one --model=NAME=DIR for each name. Received: {name} twice.")
         found[name] = ServedModel(name, pair[0], pair[1], folder, record)
     if not found:
-        raise UserError("Expected --model, the folder that t2t-exporter wrote. Received: none.")
+        raise UserError("Expected --model, a folder written by t2t-exporter. Received: none.")
     return list(found.values())
 
 

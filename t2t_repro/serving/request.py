@@ -11,18 +11,20 @@ class ServerRequest:
     """The flags of t2t-server."""
 
     model: Sequence[str] = flag(
-        (), "The folder that t2t-exporter wrote; of several: --model=de-en=DIR --model=en-de=DIR."
+        (), "A folder that t2t-exporter wrote. Several: --model=de-en=DIR --model=en-de=DIR."
     )
     cors_origin: Sequence[str] = flag(
-        (), "The site whose pages may ask from a browser, such as https://example.org; *: all."
+        (), "A site whose pages may send requests (CORS), such as https://example.org; *: any site."
     )
-    host: str = flag("127.0.0.1", "The address to listen on; 0.0.0.0 and :: are all of them.")
-    port: int = flag(8000, "The port to listen on; 0: any that is free.", least=0, most=65535)
+    host: str = flag("127.0.0.1", "The address to listen on; 0.0.0.0 or :: for all addresses.")
+    port: int = flag(8000, "The port to listen on; 0: any free port.", least=0, most=65535)
     max_batch_size: int = flag(32, "Most sentences in a batch.", least=1)
-    max_queue: int = flag(256, "Most sentences that wait; beyond, 503.", least=1)
-    max_sentences: int = flag(64, "Most sentences or texts in a request; beyond, 413.", least=1)
-    max_sentence_tokens: int = flag(256, "Most tokens in a sentence; beyond, 413.", least=1)
-    timeout_s: float = flag(30.0, "Seconds to receive a request (408), to answer (504).", least=0.1)
+    max_queue: int = flag(256, "Most waiting sentences; more get status 503.", least=1)
+    max_sentences: int = flag(64, "Most sentences in a request, else status 413.", least=1)
+    max_sentence_tokens: int = flag(256, "Most tokens in a sentence, else status 413.", least=1)
+    timeout_s: float = flag(
+        30.0, "Seconds to receive a request (else 408) or answer (504).", least=0.1
+    )
     t2t_usr_dir: str | None = flag(
-        None, "Your own package of problems: CTranslate2 needs that of a problem of your own."
+        None, "Your own package of problems, if a CTranslate2 model of your own problem is served."
     )

@@ -29,7 +29,7 @@ def serve(request: ServerRequest) -> None:
         from t2t_repro.serving import app, models
     except ModuleNotFoundError as error:
         packages = "pip install 't2t_repro[server]'"
-        raise UserError(f"There is no package {error.name}. Install it: {packages}.") from error
+        raise UserError(f"Expected the package {error.name}. Install it: {packages}.") from error
     served = models.find(request.model)
     with listen(request.host, request.port) as sock:  # before the models, which take a while
         print(f"Loading {', '.join(str(each.path) for each in served)} ...", flush=True)
@@ -62,7 +62,7 @@ def serve(request: ServerRequest) -> None:
         warn_of_reach(address)
         host = f"[{address}]" if ":" in address else address
         names = ", ".join(each.name for each in served)
-        print(f"Serving {names} on http://{host}:{port}/ (Ctrl-C ends it)", flush=True)
+        print(f"Serving {names} on http://{host}:{port}/ (stop with Ctrl-C)", flush=True)
         server.run(sockets=[sock])
 
 
@@ -85,7 +85,7 @@ def warn_of_reach(address: str) -> None:
     """Warns if other machines can reach the server."""
     if not ipaddress.ip_address(address.partition("%")[0]).is_loopback:
         print(
-            f"t2t-server: warning: anyone who can reach {address} can use this server: it has "
-            "no passwords and no encryption. --host=127.0.0.1 keeps it to this machine.",
+            f"t2t-server: warning: anyone who can reach {address} can use this server. It has no "
+            "passwords and no encryption. To serve only this machine, give --host=127.0.0.1.",
             file=sys.stderr,
         )

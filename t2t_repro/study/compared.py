@@ -38,8 +38,8 @@ def norms(hparams_set: str, changes: str) -> list[Variant]:
     base = registry.get_hparams(hparams_set, changes)
     if base.model in BASELINES:
         raise UserError(
-            "Expected an --hparams_set of a Transformer, whose sublayers have norms. Received: "
-            f"{hparams_set}, of model={base.model}. Compare it by --hparams_sets."
+            "Expected the --hparams_set of a Transformer, whose norms can be moved. Received: "
+            f"{hparams_set}, of model={base.model}. Compare this set by --hparams_sets."
         )
     base = _with_named_schedule(base)
     return [
@@ -71,9 +71,9 @@ def sets(text: str, changes: str) -> list[Variant]:
         at = piece.end()
     if at < len(text.rstrip(", ")) or len(set(asked)) < max(2, len(asked)):
         raise UserError(
-            "Expected --hparams_sets to be different sets separated by commas, each with "
-            "changes of its own in brackets, such as "
-            f"transformer_base_v1,lstm_attention[dropout=0.3]. Received: {text!r}."
+            "Expected at least two different --hparams_sets, separated by commas, with overrides "
+            "in brackets, such as transformer_base_v1,lstm_attention[dropout=0.3]. Received: "
+            f"{text!r}."
         )
     names = [hparams_set for hparams_set, _ in asked]
     found = []

@@ -19,22 +19,22 @@ def draw(results: Results, folder: pathlib.Path) -> dict[str, str]:
     drawn = {
         "dev-loss.png": (
             _losses(results, "Dev loss", lambda r: r.dev, lambda r: r.unigram_loss, marker="o"),
-            "Dev loss against steps: mean of the seeds, and a band from the lowest to the highest. "
-            "Dotted: a model that knows word frequencies alone.",
+            "Dev loss by step: the mean of the seeds, in a band from the lowest to the highest. "
+            "Dotted: a model that knows only word frequencies.",
         ),
         "training-loss.png": (
             _losses(results, "Training loss", lambda r: r.train, lambda r: r.initial_loss),
-            "Training loss against steps. Dotted: the loss of each before the first step. A cross "
-            "ends a run that was not finite.",
+            "Training loss by step. Dotted: the loss before the first step. A cross marks the end "
+            "of a run whose loss was not finite.",
         ),
         "gradients.png": (
             _by_layer(results, "gradients", "Gradient norm", by_layer, yscale="log"),
-            "Norm of the gradient of each layer's matrices in the deepest model, mean of the "
-            "seeds: before the first step, and at the first and last checkpoint.",
+            "Gradient norm of each layer's matrices in the deepest model, mean of the seeds: "
+            "before the first step, at the first checkpoint and at the last.",
         ),
         "activations.png": (
             _by_layer(results, "activations", "Root mean square", _last_of_layer),
-            "Root mean square of what each layer of the deepest model hands on, likewise.",
+            "Root mean square of each layer's output in the deepest model, at the same steps.",
         ),
     }
     written = {}

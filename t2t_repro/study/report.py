@@ -67,10 +67,10 @@ def comparison(results: Results) -> str:
     better = verdict.table(results)
     steps = study.variants[0].hparams.train_steps
     about = (
-        f"{len(results.cells)} of {len(study.cells())} runs of {steps:,} steps on "
-        f"{study.problem}. Between post-norm and pre-norm in one setting with one seed only "
-        "the sequences differ. A warm-up of 0 drops the warm-up: the rate begins at the peak "
-        "of the set's own."
+        f"{len(results.cells)} of {len(study.cells())} runs of {steps:,} steps on {study.problem}. "
+        "Post-norm and pre-norm with the same setting and seed differ only in the order of the "
+        "sublayers' norm. With a warm-up of 0 the learning rate begins at the peak of the set's "
+        "own warm-up."
     )
     tables = [better, _results_table(results), _differing_table(study)]
     title, captions = " against ".join(study.names), pictures.draw(results, folder)
@@ -114,12 +114,12 @@ def _results_table(results: Results) -> Table:
         "± :.3f | accuracy :.4f | BLEU :.2f | ±  :.2f | p | target tokens/s :,.0f | parameters :,",
         rows,
         (
-            "Dev loss (nats) and accuracy are of all dev tokens at the end. ±: half of the 95 % "
-            "interval over the seeds, by Student's t. Diverged: not finite, or the last tenth of "
-            "the training losses above the first. At word frequencies: no better than a model that "
-            "knows nothing else.",
+            "Dev loss (nats) and accuracy are over all dev tokens, after the last step. ±: half of "
+            "the 95 % interval over the seeds, by Student's t. diverged: not finite, or the last "
+            "tenth of the training losses is above the first. at word frequencies: no better than "
+            "a model that knows only word frequencies.",
             *(
-                f"p: of each seed's BLEU against the first, by sacrebleu's paired bootstrap {each}."
+                f"p: each seed's BLEU against row 1's, by sacrebleu's paired bootstrap: {each}."
                 for each in sorted(filter(None, signatures))
             ),
         ),

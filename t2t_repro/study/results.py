@@ -194,8 +194,8 @@ def load_cell(study: Study, cell: Cell) -> CellResult | None:
     wanted = {f"--{name}={value}" for name, value in study.begun_with(cell).items()}
     if differs := {flag.partition("=")[0] for flag in wanted ^ {*record.begun_with}}:
         raise UserError(
-            f"Expected the settings that {run.path} was made with. Received: other "
-            f"{', '.join(sorted(differs))}. Give the same flags, or remove that folder."
+            f"Expected the settings that {run.path} was made with. Received: different "
+            f"{', '.join(sorted(differs))}. Give the same flags, or delete that folder."
         )
     values = dict(record.stages[MEASUREMENT].found)
     for name in ("gradients", "activations"):

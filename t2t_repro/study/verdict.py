@@ -46,15 +46,15 @@ def table(results: Results) -> Table:
             rows.append((depth, f"{warmup:,}", *_differences(names, sides), None))
     return Table(
         "verdict",
-        "How sure is this",
+        "How certain is this",
         "depth | warm-up | of | dev loss :+.3f | ± :.3f | BLEU :+.2f | ±  :.2f | better | "
         "early look, because",
         rows,
         (
-            "dev loss and BLEU: the first less the second, seed by seed. Better: the 95 % interval "
-            "over the seeds (Student's t) leaves zero out. best: each with the warm-up of its "
-            "lowest mean dev loss. Without a reason in the last column it is after a whole "
-            "training.",
+            "dev loss and BLEU: the first variant minus the second, seed by seed. better: the 95 % "
+            "interval over the seeds (Student's t) excludes 0. best: the warm-up with the lowest "
+            "mean dev loss, for each variant. Rows with an empty last column are of complete "
+            "trainings.",
         ),
     )
 
@@ -68,7 +68,7 @@ def sentences(results: Results, found: Table) -> list[str]:
         early = row["early look, because"]
         if early is None:
             continue
-        what = f"An early look, after {steps}" if early else f"A whole training of {steps}"
+        what = f"After {steps}, an early look" if early else f"A whole training of {steps}"
         where = "" if row["depth"] is None else f" with {row['depth']} layers"
         ahead = row["better"].replace(" by ", " is ahead by ").replace(", ", " and ")
         better = "no difference is certain" if row["better"] == "-" else ahead
@@ -120,8 +120,8 @@ def _doubts(
         return doubts
     fall = _late_fall(cells)
     if fall is None:
-        return [*doubts, f"{name} was evaluated too seldom"]
-    still = f"the dev loss of {name} fell by {fall:.1%} in the last quarter of the steps"
+        return [*doubts, f"{name} was evaluated too rarely"]
+    still = f"the dev loss of {name} still fell by {fall:.1%} in the last quarter of the steps"
     return [*doubts, still] if fall >= STILL else doubts
 
 

@@ -44,7 +44,7 @@ def build_to_target_size(
     if reserved_tokens is None:
         reserved_tokens = RESERVED_TOKENS
     if not token_counts:
-        raise UserError("Expected text to build a vocabulary from. Received: no tokens at all.")
+        raise UserError("Expected text to build a vocabulary from. Received: no tokens.")
 
     tree = _SuffixTree(token_counts, reserved_tokens, max_subtoken_length)
 

@@ -27,7 +27,7 @@ class TextEncoder:
     @property
     def vocab_size(self) -> int:
         """Returns how many ids there are. Numbers have no bound, so the problem must say it."""
-        raise NotImplementedError(f"{type(self).__name__} does not bound its ids.")
+        raise NotImplementedError(f"{type(self).__name__} has no largest id.")
 
     def encode(self, text: str) -> list[int]:
         return [int(word) + self.num_reserved_ids for word in text.split()]
@@ -175,9 +175,9 @@ def check_unique(entries: Iterable[str], source: str) -> None:
     for number, entry in enumerate(entries, start=1):
         if entry and entry in first:
             raise UserError(
-                f"Expected every entry of a vocabulary once. Received: {entry!r} on lines "
-                f"{first[entry]} and {number} of {source}. Make it again with t2t-datagen; or, "
-                f"if a model was trained with it, empty line {first[entry]}, but keep the line: "
-                "tensor2tensor takes the last."
+                f"Expected each vocabulary entry once. Received: {entry!r} on lines {first[entry]} "
+                f"and {number} of {source}. Make the vocabulary again with t2t-datagen. If a model "
+                f"was trained with it, make line {first[entry]} empty instead, but do not delete "
+                "the line: tensor2tensor takes the last one."
             )
         first.setdefault(entry, number)

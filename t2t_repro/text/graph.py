@@ -112,9 +112,9 @@ class GraphSubwords(_GraphEncoder):
             type(encoder).encode is not SubwordTextEncoder.encode
         ):
             raise UserError(
-                "Expected vocabularies of subwords or SentencePiece pieces: a SavedModel can hold "
-                f"no others. Received: a {type(encoder).__name__}. Translate with t2t-decoder, or "
-                "serve another problem."
+                "Expected a subword or SentencePiece vocabulary: a SavedModel can hold no other. "
+                f"Received: a {type(encoder).__name__}. Translate with t2t-decoder, or export the "
+                "run of another problem."
             )
         subtokens = encoder.all_subtoken_strings
         # The matcher's strings end at a zero: a character that no escaped token has stands for it.

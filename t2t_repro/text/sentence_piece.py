@@ -47,8 +47,8 @@ class SentencePieceEncoder(PieceEncoder):
             self._processor.LoadFromSerializedProto(self.model)
         except (RuntimeError, TypeError, ValueError):
             raise UserError(
-                "Expected a SentencePiece model, or tensor2tensor's subwords one a line. Received: "
-                f"{os.fspath(filename)}, which is neither. Give spm_train's .model file."
+                "Expected a SentencePiece model, or tensor2tensor's subwords, one a line. "
+                f"Received: {os.fspath(filename)}, neither. Give the .model file of spm_train."
             ) from None
         kept = self._processor.GetPieceSize()
         #: The model's own ids of ours, from NUM_RESERVED_TOKENS on.
@@ -169,7 +169,7 @@ def _package() -> Any:
         import sentencepiece
     except ImportError as error:
         raise UserError(
-            "Expected the package sentencepiece, which reads and learns SentencePiece models. "
-            "Received: none is installed. Install it by pip install 't2t_repro[sentencepiece]'."
+            "Expected the package sentencepiece, for SentencePiece models. Received: no such "
+            "package. Install it: pip install 't2t_repro[sentencepiece]'."
         ) from error
     return sentencepiece

@@ -53,10 +53,10 @@ class SubwordTextEncoder(PieceEncoder):
         missing = sorted(ESCAPE_CHARACTERS - self._ids.keys())
         if missing:
             raise UserError(
-                "Expected a subword vocabulary, in which each of the characters "
-                f"{''.join(sorted(ESCAPE_CHARACTERS))} is a subtoken of its own: they spell every "
-                f"character that the vocabulary lacks. Received: {source}, without "
-                f"{' '.join(missing)}. Make it with t2t-datagen."
+                "Expected a subword vocabulary that has each of the characters "
+                f"{''.join(sorted(ESCAPE_CHARACTERS))} as a subtoken: they spell all characters "
+                f"that it lacks. Received: {source}, without {' '.join(missing)}. Make it with "
+                "t2t-datagen."
             )
         self.alphabet = frozenset(c for subtoken in subtokens for c in subtoken)
         # The longest subtoken that begins with a character bounds the search for a match.

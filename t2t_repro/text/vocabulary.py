@@ -52,7 +52,7 @@ def read(
         return ByteTextEncoder()
     if not os.path.isfile(path):
         raise UserError(
-            f"Expected the vocabulary {os.fspath(path)!r}. Received: none. Make it: {command}"
+            f"Expected the vocabulary file {os.fspath(path)!r}. Received: none. Make it: {command}"
         )
     status = os.stat(path)
     return _unchanged(kind, os.fspath(path), oov, (status.st_size, status.st_mtime_ns))

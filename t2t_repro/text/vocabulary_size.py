@@ -125,11 +125,11 @@ def build(
         fits = min(fits, encoder.vocab_size)
     elif encoder.vocab_size > fits:
         fits = min(fits, build_from(fits, once, _SEEN, _T2T_MOST).vocab_size)
-    reason = f"{sum(words):,} words, {len(words):,} of them distinct, support {fits:,}"
+    reason = f"{sum(words):,} words, {len(words):,} of them distinct, support {fits:,} subwords"
     if asked:
         reason = f"{asked:,} requested; {reason}"
         if encoder.vocab_size < 0.9 * asked:
-            reason += "; the text has no more, whole words included"
+            reason += "; the text has no more, even with all whole words"
     _write(path, encoder, asked, fits, reason, named)
 
 
@@ -163,7 +163,7 @@ def check_extension(old: SubwordTextEncoder, size: int) -> None:
     """
     if size <= old.vocab_size:
         raise UserError(
-            f"Expected --vocab_size above the {old.vocab_size:,} of --vocab_from. Received: {size}."
+            f"Expected --vocab_size above --vocab_from's {old.vocab_size:,}. Received: {size}."
         )
 
 
@@ -212,7 +212,7 @@ def extend(
     }
     best = sorted((p for p in saved if saved[p]), key=lambda p: (-saved[p], p))
     encoder = SubwordTextEncoder.from_subtokens([*pieces, *best][:size])
-    reason = f"{old.vocab_size:,} are those of {parent}"
+    reason = f"{old.vocab_size:,} of them are those of {parent}"
     _write(path, encoder, size, encoder.vocab_size, reason)
 
 
