@@ -29,7 +29,7 @@ class SymbolEncoder(TextEncoder):
         if max(ids, default=0) >= self.vocab_size:
             raise UserError(
                 f"Expected symbols from 0 to {self._num_symbols - 1}. Received: "
-                f"{max(ids) - self.num_reserved_ids} in {text!r}."
+                f"{max(ids) - self.num_reserved_ids} in {text!r}. Correct the input."
             )
         return ids
 

@@ -32,7 +32,7 @@ class Text2textTmpdir(Text2TextProblem):
     TEST_FILES = ("inputs.test.txt", "targets.test.txt")
     pairs_a_file = 10_000
     raw_file_flags = ("--train_source=FILE", "--train_target=FILE2")
-    raw_file_hint = "where FILE and FILE2 are yours, a sentence a line: docs/own-text.md"
+    raw_file_hint = "where FILE and FILE2 are your text, one sentence a line (docs/own-text.md)"
 
     def missing_files(self, tmp_dir: str) -> list[RawFile]:
         if self._has_own_samples:
@@ -59,9 +59,9 @@ class Text2textTmpdir(Text2TextProblem):
         one = len(names) == 1 and names.pop().endswith(VocabType.SUBWORD)
         if self._asked_vocab_size and not one:
             raise UserError(
-                "Expected --vocab_from to name a run with one vocabulary of subwords, which "
-                f"--vocab_size extends. Received: {' and '.join(set(files.values()))}. Leave "
-                "--vocab_size out."
+                "Expected --vocab_from to name a run with one subword vocabulary, so that "
+                f"--vocab_size can extend it. Received: {' and '.join(set(files.values()))}. "
+                "Remove --vocab_size."
             )
         if self._asked_vocab_size:  # before all of the text is counted
             vocabulary_size.check_extension(
@@ -168,8 +168,8 @@ class Text2textTmpdirTokens(Text2textTmpdir):
         if several:
             raise UserError(
                 f"Expected one token on each line of vocab.txt in {os.fspath(tmp_dir)!r}. "
-                f"Received: {tokens[several[0] - 1]!r} on line {several[0]}. Remove what "
-                "follows the token, such as its count: awk '{print $1}' FILE > NEW."
+                f"Received: {tokens[several[0] - 1]!r} on line {several[0]}. Remove all after the "
+                "token, such as a count: awk '{print $1}' FILE > NEW"
             )
         # <UNK> is added, and may be listed too: tensor2tensor then has it twice, and what follows
         # it in the list has ids that are one higher.

@@ -120,8 +120,8 @@ def _builder(language: str, data_dir: str | None = None) -> Any:
         import tensorflow_datasets as tfds
     except ImportError as error:
         raise UserError(
-            f"Expected tensorflow-datasets, which lists the files of WMT14. Received: {error}. "
-            "Install it: pip install tensorflow-datasets."
+            "Expected the package tensorflow-datasets, which lists the files of WMT14. Received: "
+            f"{error}. Install it: pip install tensorflow-datasets."
         ) from error
     return tfds.builder(f"wmt14_translate/{language}-en", data_dir=data_dir)
 

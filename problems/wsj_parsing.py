@@ -34,7 +34,7 @@ class _TreesProblem(Text2TextProblem):
     decode_hparams = "beam_size=21,alpha=0.3,extra_length=300"  # the paper's section 6.3
 
     raw_file_flags = ("--treebank_dir=FOLDER",)
-    raw_file_hint = "where FOLDER is a Penn Treebank: it has wsj_0200.mrg and so on below it"
+    raw_file_hint = "where FOLDER is a Penn Treebank, with files wsj_0200.mrg and so on in it"
 
     TREES_FILES = {
         Split.TRAIN: "wsjTrain.trees",
@@ -60,8 +60,8 @@ class _TreesProblem(Text2TextProblem):
         if folder is None:
             if shares is not None:
                 raise UserError(
-                    f"--treebank_split has no effect without --treebank_dir. Received: {shares!r}. "
-                    "Add --treebank_dir, or leave it out."
+                    "Expected --treebank_dir with --treebank_split. Received: only "
+                    f"--treebank_split={shares!r}. Add --treebank_dir, or remove the flag."
                 )
             return
         splits = treebank.split(treebank.files(folder), shares)
@@ -72,8 +72,8 @@ class _TreesProblem(Text2TextProblem):
         for split, paths in zip(Split.ALL, splits, strict=True):
             if not found[split]:
                 raise UserError(
-                    f"Expected trees for the {split} split. Received: none in {len(paths)} files "
-                    f"from {paths[0]} on. Give another --treebank_split or --treebank_dir."
+                    f"Expected trees for the {split} split. Received: none in its {len(paths)} "
+                    f"files, from {paths[0]} on. Give another --treebank_split or --treebank_dir."
                 )
         for split, trees in found.items():
             path = pathlib.Path(tmp_dir, self.TREES_FILES[split])
@@ -92,9 +92,9 @@ class _TreesProblem(Text2TextProblem):
         path = raw.find(tmp_dir, name)
         if path is None:
             raise UserError(
-                f"Expected {name} (or {name}.gz), bracketed trees one a line, in "
-                f"{os.fspath(tmp_dir)!r}. Received: no such file. Put it there, name its "
-                "folder by --tmp_dir, or give a Penn Treebank by --treebank_dir."
+                f"Expected {name} (or {name}.gz), one bracketed tree a line, in "
+                f"{os.fspath(tmp_dir)!r}. Received: no such file. Put it there, give its folder by "
+                "--tmp_dir, or give a Penn Treebank by --treebank_dir."
             )
         return [path]
 
@@ -278,7 +278,7 @@ class ParsingWsjSemi32k(ParsingWsj16k):
         if not more:
             raise UserError(
                 f"Expected {' or '.join(self.MORE_TREES)} (or .gz) in {os.fspath(tmp_dir)!r}: "
-                "trees that a parser made, one bracketed tree a line. Received: neither. Put "
-                "one or both there, or use parsing_wsj16k."
+                "trees made by a parser, one bracketed tree a line. Received: neither. Put one or "
+                "both there, or use the problem parsing_wsj16k."
             )
         return paths + more

@@ -106,7 +106,7 @@ class Stages:
         text = "\n".join([self._key, *command, stage.depends])
         self._key = hashlib.sha256(text.encode()).hexdigest()
         if done and done.key == self._key and all(path.exists() for path in stage.outputs):
-            self._say(f"\n{stage.says}: already done, in {took(done.seconds)}.")
+            self._say(f"\n{stage.says}: done before, in {took(done.seconds)}.")
             return done.found
         self._say("\n  ".join([f"\n{stage.says}:", shlex.join(stage.command)]).rstrip())
         for path in stage.clear:

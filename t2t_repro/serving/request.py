@@ -22,9 +22,7 @@ class ServerRequest:
     max_queue: int = flag(256, "Most waiting sentences; more get status 503.", least=1)
     max_sentences: int = flag(64, "Most sentences in a request, else status 413.", least=1)
     max_sentence_tokens: int = flag(256, "Most tokens in a sentence, else status 413.", least=1)
-    timeout_s: float = flag(
-        30.0, "Seconds to receive a request (else 408) or answer (504).", least=0.1
-    )
+    timeout_s: float = flag(30.0, "Seconds to receive (408) or answer (504) a request.", least=0.1)
     t2t_usr_dir: str | None = flag(
         None, "Your own package of problems, if a CTranslate2 model of your own problem is served."
     )

@@ -62,7 +62,7 @@ def serve(request: ServerRequest) -> None:
         warn_of_reach(address)
         host = f"[{address}]" if ":" in address else address
         names = ", ".join(each.name for each in served)
-        print(f"Serving {names} on http://{host}:{port}/ (stop with Ctrl-C)", flush=True)
+        print(f"Serving {names} on http://{host}:{port}/ (Ctrl-C ends it)", flush=True)
         server.run(sockets=[sock])
 
 

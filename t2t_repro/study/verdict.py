@@ -68,7 +68,7 @@ def sentences(results: Results, found: Table) -> list[str]:
         early = row["early look, because"]
         if early is None:
             continue
-        what = f"After {steps}, an early look" if early else f"A whole training of {steps}"
+        what = f"An early look, after {steps}" if early else f"A whole training of {steps}"
         where = "" if row["depth"] is None else f" with {row['depth']} layers"
         ahead = row["better"].replace(" by ", " is ahead by ").replace(", ", " and ")
         better = "no difference is certain" if row["better"] == "-" else ahead

@@ -63,12 +63,12 @@ def find(request: TrainRequest) -> int:
                 raise
             peak = math.inf
         if peak <= room:
-            print(f"batch_size {size:,} fits, in {peak / 2**20:,.0f} MB.")
+            print(f"batch_size {size:,} fits: it needs {peak / 2**20:,.0f} MB.")
             print(f"Give --hparams=batch_size={size}")
             return size
-        print(f"batch_size {size:,} does not fit into {room / 2**20:,.0f} MB.", flush=True)
+        print(f"batch_size {size:,} does not fit in {room / 2**20:,.0f} MB.", flush=True)
         size //= 2
-    raise UserError("Expected memory for some batch_size. Received: none. Take a smaller model.")
+    raise UserError("Expected a batch_size that fits. Received: none. Train a smaller model.")
 
 
 def _peak(config: RunConfig, load_user_code: Callable[[], None] | None) -> int:
@@ -128,9 +128,9 @@ def choose(request: TrainRequest, replicas: int) -> TrainRequest:
         return request
     if hparams.optimizer_multistep_accumulate_steps:
         raise UserError(
-            "Expected effective_batch_size or optimizer_multistep_accumulate_steps. Received: "
-            f"both, {wanted} and {hparams.optimizer_multistep_accumulate_steps}. Leave the second "
-            "out: it follows from the first. Or set effective_batch_size=0."
+            "Expected effective_batch_size or optimizer_multistep_accumulate_steps, not both. "
+            f"Received: {wanted} and {hparams.optimizer_multistep_accumulate_steps}. Remove the "
+            "second, which follows from the first; or set effective_batch_size=0."
         )
     gathered, size = 0, hparams.batch_size
     tried: dict[float, int] = {}  # how far from what is wanted: batch_size

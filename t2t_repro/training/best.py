@@ -173,8 +173,8 @@ class EarlyStopping:
         by = f" by {self.metric_delta:g}" if self.metric_delta else ""
         return (
             f"{self.metric} has not improved{by} for {self.steps} steps: it was "
-            f"{values[start]:.4f} at step {start}, the best since is {values[best]:.4f} at "
-            f"step {best}"
+            f"{values[start]:.4f} at step {start}, and the best since then is {values[best]:.4f} "
+            f"at step {best}"
         )
 
 

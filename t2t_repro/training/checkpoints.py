@@ -120,9 +120,9 @@ def newest_whole(folder: pathlib.Path, warn: Callable[[str], None]) -> pathlib.P
     newest = latest(folder, warn)
     if newest is None and (damaged := list_checkpoints(folder)):
         raise UserError(
-            f"Expected a whole checkpoint in {folder}. Received: {len(damaged)}, all damaged, "
-            "as listed above. Restore a copy of one, or remove that folder to train again "
-            "from step 0."
+            f"Expected an intact checkpoint in {folder}. Received: {len(damaged)}, all damaged as "
+            "listed above. Restore one from a copy, or delete that folder to train again from step "
+            "0."
         )
     return newest
 
@@ -159,7 +159,7 @@ def verify(path: pathlib.Path) -> State:
             bad = archive.testzip()
         if bad is not None:
             raise CorruptCheckpoint(
-                f"Expected {file} as it was written. Received: changed {bad!r}."
+                f"Expected {file} to be unchanged since it was written. Received: changed {bad!r}."
             )
     return state
 
@@ -294,8 +294,8 @@ def check_shapes(
         more = f"; and {len(faults) - _SHOWN} more" if len(faults) > _SHOWN else ""
         raise UserError(
             f"Expected the weights of this model in {path}. Received: "
-            f"{'; '.join(faults[:_SHOWN])}{more}. "
-            f"Use the hparams and the vocabulary with which it was trained{else_}."
+            f"{'; '.join(faults[:_SHOWN])}{more}. Use the hparams and the vocabulary of the "
+            f"training{else_}."
         )
 
 
@@ -314,7 +314,7 @@ def _reading(file: str | os.PathLike) -> Iterator[None]:
     try:
         yield
     except (*faults, OSError) as error:
-        raise CorruptCheckpoint(f"Expected {file} as it was written. Received: {error}.") from error
+        raise CorruptCheckpoint(f"Expected an intact file {file}. Received: {error}.") from error
 
 
 def _folder(directory: str | os.PathLike) -> pathlib.Path:
@@ -336,7 +336,7 @@ def weights(model: "keras.Model") -> dict[str, "keras.Variable"]:
     """Returns the model's weights by path, without the model's own name, which Keras may number."""
     named = {variable.path.removeprefix(f"{model.name}/"): variable for variable in model.weights}
     if len(named) < len(model.weights):
-        raise ValueError(f"Expected each weight to have its own path. Received: {sorted(named)}.")
+        raise ValueError(f"Expected different paths for all weights. Received: {sorted(named)}.")
     return named
 
 
@@ -418,11 +418,11 @@ def restore(model: "keras.Model", path: str | os.PathLike) -> State:
     state = read_state(path)
     if TRAINING not in state.files:
         steps = list(state.averaged)
-        average = f" (an average of the steps {steps})" if steps else ""
+        average = f" (the average of steps {steps})" if steps else ""
         raise UserError(
-            f"Expected a checkpoint of training. Received: {path}, which holds weights only"
-            f"{average}. Decode with it, continue the run that it was made from, or begin another "
-            f"run with --warm_start_from={path}."
+            f"Expected a checkpoint with training state. Received: {path}, which holds weights "
+            f"only{average}. Decode with it, continue its original run, or start another run with "
+            f"--warm_start_from={path}."
         )
     training, saved = read_arrays(path / TRAINING), read_arrays(path / WEIGHTS)
     assign(_saved_weights(model), saved, path)
@@ -582,10 +582,10 @@ def check_free(run: RunDirectory, out: RunDirectory) -> None:
     other = out.exists() and not run.is_continued_by(out)
     trained = [path for path in list_checkpoints(out.path) if not read_state(path).averaged]
     if other or trained:
-        received = "another run" if other else f"whose {trained[0].name} was trained"
+        received = "another run" if other else f"whose {trained[0].name} is no average"
         raise UserError(
-            "Expected --output_dir to be a new folder, or one of averages of the run. Received: "
-            f"{out.path}, {received}. Name another."
+            "Expected --output_dir to be a new folder, or one with averages of this run. Received: "
+            f"{out.path}, {received}. Name another folder."
         )
 
 

@@ -149,9 +149,9 @@ class Devices:
         worker = int(np.argmax(differs.any(axis=1)))
         names = [name for name, other in zip(settings, differs[worker], strict=True) if other]
         raise UserError(
-            f"Expected the same command and the same data on every worker. Received: worker "
-            f"{worker} ({self.cluster.addresses[worker]}) differs from the chief in "
-            f"{', '.join(names)}. Here: { {name: settings[name] for name in names} }."
+            f"Expected the same command and data on every worker. Received: worker {worker} "
+            f"({self.cluster.addresses[worker]}) differs from the chief in {', '.join(names)}. The "
+            f"values here: { {name: settings[name] for name in names} }."
         )
 
     def all_reduce(self, values: Sequence[int]) -> list[int]:
@@ -209,11 +209,11 @@ def choose(worker_gpu: int | None = None, environment: Mapping[str, str] = os.en
     where = under(worker_gpu, cluster)
     if where.kind == "CPU" and (there := nvidia_gpus()):
         hidden = os.environ.get(_VISIBLE)
-        install = f"Install CUDA's libraries: pip install '{_PACKAGES[backend]}'"
+        install = f"To install CUDA's libraries: pip install '{_PACKAGES[backend]}'"
         why = install if hidden is None else f"{_VISIBLE}={hidden!r} hides them: unset it"
         progress.on_stderr(
-            f"Warning: computing on the CPU: the machine has {_counted(there)}, of which {backend} "
-            f"finds none. {why}."
+            f"Warning: computing on the CPU, because {backend} finds none of the GPUs of this "
+            f"machine: {_counted(there)}. {why}."
         )
     return where
 
@@ -249,7 +249,7 @@ def _under_tensorflow(worker_gpu: int | None, cluster: Cluster) -> Devices:
         if gpus:
             tf.config.set_visible_devices(gpus[:count], "GPU")
         of = f"worker {cluster.index} of {cluster.size}"
-        print(f"This is {of}; waiting for {', '.join(cluster.addresses)}.", flush=True)
+        print(f"This is {of}, waiting for {', '.join(cluster.addresses)}.", flush=True)
         strategy = tf.distribute.MultiWorkerMirroredStrategy()
         process.reinstall_handlers()
         return Devices(strategy, cluster, count, kind)
@@ -271,7 +271,7 @@ def _under_jax(worker_gpu: int | None, cluster: Cluster) -> Devices:
 
     if cluster.size > 1:
         raise UserError(
-            f"Expected the TensorFlow backend where {TF_CONFIG} names several workers. "
+            f"Expected the TensorFlow backend, because {TF_CONFIG} names several workers. "
             f"Received: {keras.backend.backend()}. Unset {TF_CONFIG}, or KERAS_BACKEND."
         )
     wanted = worker_gpu or 0
@@ -319,9 +319,9 @@ def _count(worker_gpu: int | None, gpus: int, cluster: Cluster) -> int:
 def _check_count(wanted: int, most: int) -> None:
     if not 1 <= wanted <= most:
         raise UserError(
-            f"Expected --worker_gpu between 1 and {most}, the GPUs or CPU cores that there "
-            f"are. Received: {wanted}. Give another number; without one a run takes the "
-            "number that it remembers."
+            f"Expected --worker_gpu from 1 to {most}, the number of GPUs or CPU cores here. "
+            f"Received: {wanted}. Give another number, or omit the flag: a run remembers its "
+            "number."
         )
 
 

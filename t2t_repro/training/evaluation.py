@@ -30,8 +30,8 @@ def evaluation_data(problem: Problem, split: str, config: RunConfig, steps: int 
     splits = [entry["split"] for entry in problem.dataset_splits]
     if split not in splits:
         raise UserError(
-            f"Expected one of the splits of {problem.name}: {', '.join(splits)}. Received: "
-            f"{split!r}. Add the split to dataset_splits; t2t-trainer --schedule=train needs none."
+            f"Expected a split of {problem.name}: {', '.join(splits)}. Received: {split!r}. Add "
+            "this split to dataset_splits; or use t2t-trainer --schedule=train, which needs none."
         )
     from t2t_repro.data.pipeline import make_dataset
 

@@ -43,14 +43,14 @@ class Plan:
     save_checkpoints_secs: int = flag(
         0, "Save and evaluate every N seconds instead; 0: by steps.", least=0
     )
-    keep_checkpoint_max: int = flag(20, "Keep the newest N checkpoints; 0: all.", least=0)
+    keep_checkpoint_max: int = flag(20, "Keep the newest N checkpoints; 0: keep all.", least=0)
     keep_checkpoint_every_n_hours: float = flag(
-        10000, "Also keep one older checkpoint for each N hours of training.", least=1e-3
+        10000, "Also keep one older checkpoint per N hours of training.", least=1e-3
     )
-    log_step_count_steps: int = flag(100, "Report every N steps.", least=1)
+    log_step_count_steps: int = flag(100, "Report the loss and the rate every N steps.", least=1)
     max_nonfinite_steps: int = flag(
         0,
-        "Skip up to N steps whose loss or gradients are not finite, then stop.",
+        "Skip up to N batches whose loss or gradients are not finite; stop at the next one.",
         least=0,
     )
     keep_best: "KeepBest | None" = None
@@ -61,8 +61,8 @@ class Plan:
 class PlanFlags:
     """What to do with the plan of a run (plan.py)."""
 
-    plan: bool = flag(False, "Print what the run will take, time, memory and disk, and stop.")
-    yes: bool = flag(False, "Begin even if this machine cannot finish.")
+    plan: bool = flag(False, "Print the time, memory and disk that training will take, and exit.")
+    yes: bool = flag(False, "Start even if the plan says that this machine cannot do it.")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -138,9 +138,9 @@ class TrainRequest:
         model = self.config.hparams.model
         if self.problem.packed_length and model in BASELINES:
             raise UserError(
-                f"Expected an unpacked problem with model={model}, which would mix the "
-                f"sentences of an example. Received: {self.problem.name}, which is packed. "
-                "Use an unpacked problem, or a Transformer."
+                f"Expected an unpacked problem for model={model}, which would mix the packed "
+                f"sentences. Received: {self.problem.name}, which is packed. Use an unpacked "
+                "problem, or a Transformer."
             )
 
     def _check_warm_start(self, source: str) -> None:
@@ -155,8 +155,8 @@ class TrainRequest:
             raise UserError(
                 f"Expected {self.run.path} to continue from its own checkpoint: it began with "
                 f"{f'the weights of {parent}' if parent else 'random weights'}. Received: "
-                f"--warm_start_from={source}. Leave it out, or give another --output_dir for "
-                "a new run."
+                f"--warm_start_from={source}. Remove this flag, or give another --output_dir for a "
+                "new run."
             )
 
     def _check_metrics(self) -> None:

@@ -96,8 +96,8 @@ def check_folder(path: str | os.PathLike) -> None:
 def no_checkpoint(path: pathlib.Path) -> UserError:
     """Returns the error for a folder in which there is no whole checkpoint."""
     received = of_tensor2tensor(path) or (
-        f"{'no such folder' if not path.is_dir() else 'a folder without a whole ckpt-STEP'}. "
-        "Give the --output_dir of a t2t-trainer that has saved one."
+        f"{'no such folder' if not path.is_dir() else 'a folder without a whole ckpt-STEP'}. Give "
+        "the --output_dir of a t2t-trainer that has saved a checkpoint."
     )
     return UserError(f"Expected a checkpoint in {path}. Received: {received}")
 
@@ -111,7 +111,7 @@ def read_state(path: pathlib.Path) -> State:
     try:
         return schema.read(path / STATE, State)
     except (OSError, schema.Malformed) as error:
-        raise CorruptCheckpoint(f"Expected a whole {path / STATE}. Received: {error}") from error
+        raise CorruptCheckpoint(f"Expected an intact {path / STATE}. Received: {error}") from error
 
 
 def read_ranking(folder: pathlib.Path) -> Ranking:
@@ -120,7 +120,7 @@ def read_ranking(folder: pathlib.Path) -> Ranking:
     Raises:
         schema.Malformed: if the file is broken.
     """
-    fix = "Delete it: the newest checkpoint is then the first."
+    fix = "Delete this file; the newest checkpoint then counts as the best."
     try:
         return schema.read(folder / RANKING, Ranking, fix)
     except FileNotFoundError:

@@ -61,8 +61,8 @@ def resumed(hparams: HParams, before: HParams) -> HParams:
     if hparams.batch_size < before.batch_size or another:
         name = "optimizer_multistep_accumulate_steps" if another else "batch_size"
         raise UserError(
-            f"Expected the run's own {name}, {getattr(before, name)}, which it chose for "
-            f"effective_batch_size={wanted}. Received: {getattr(hparams, name)}. Leave it out, or "
-            "give another --output_dir."
+            f"Expected {name}={getattr(before, name)}, which the run chose for "
+            f"effective_batch_size={wanted}. Received: {getattr(hparams, name)}. Remove this "
+            "override, or give another --output_dir."
         )
     return dataclasses.replace(hparams, **{name: getattr(before, name) for name in CHOSEN})

@@ -119,10 +119,10 @@ def train(request: TrainRequest, where: Devices = ONE, plan: str = "") -> dict[s
     source, partial = request.warm_start_from, request.warm_start_partial
     if is_chief and source and not checkpoints.latest(run.checkpoints_dir):
         taken = warm_start.begin(model, problem, config.data_dir, source, partial)
-        log.say(f"{taken} See {WARM_START}.")
+        log.say(f"{taken} Details: {WARM_START}.")
     if config.hparams.freeze:
         trained = sum(math.prod(variable.shape) for variable in model.trainable_weights)
-        frozen = f"{model.count_params() - trained:,} are frozen: {config.hparams.freeze}"
+        frozen = f"{model.count_params() - trained:,} are frozen ({config.hparams.freeze})"
         log.say(f"{trained:,} parameters are trained, {frozen}.")
     with run.locked() if is_chief else contextlib.nullcontext():
         _begin(request, where, plan, log)
@@ -186,16 +186,15 @@ def _begin(request: TrainRequest, where: Devices, plan: str, log: TrainingLog) -
     _check_same_data(run, data, replicas, log)
     vocabularies = [os.path.join(data_dir, name) for name in problem.vocab_files(data_dir)]
     for news in run.begin(config, request.command, vocabularies, request.named):
-        log.say(f"From step {run.newest_step():,} on: {news}.")
+        log.say(f"From step {run.newest_step():,} on, this has changed: {news}.")
     if plan and not (run.path / PLAN).exists():  # a resumed run keeps its first
         write_text_atomic(run.path / PLAN, plan)
     unit = "sentences" if hparams.use_fixed_batch_size else "tokens, padding included,"
     log.say(
-        f"{data.kept:,} examples of {data.examples:,} ({data.too_long:,} too long, "
-        f"{data.too_short:,} too short), {data.targets_tokens:,} target tokens, "
-        f"{data.padding:.1%} padding, {data.batches:,.1f} batches an epoch; a batch of "
-        f"{hparams.batch_size:,} {unit} x {replicas} "
-        f"replica{'s' * (replicas > 1)} (the paper's: 25,000 target tokens)"
+        f"{data.kept:,} of {data.examples:,} examples kept ({data.too_long:,} too long, "
+        f"{data.too_short:,} too short), {data.targets_tokens:,} target tokens, {data.padding:.1%} "
+        f"padding, {data.batches:,.1f} batches an epoch; a batch is {hparams.batch_size:,} {unit} "
+        f"x {replicas} replica{'s' * (replicas > 1)} (the paper's: 25,000 target tokens)"
     )
     file = run.path / TRAINING_DATA
     if not file.exists() or run.newest_step() < request.plan.train_steps:
@@ -208,20 +207,20 @@ def _check_same_data(run: RunDirectory, data: Any, replicas: int, log: TrainingL
     file = run.path / TRAINING_DATA
     if not run.newest_step() or not file.is_file():
         return
-    kept = schema.read(file, dict[str, int | float], "Delete it.")
+    kept = schema.read(file, dict[str, int | float], "Delete this file.")
     known = {name: kept[name] for name in _SAME_DATA if name in kept}
     if differs := changes(known, dataclasses.asdict(data)):
         raise UserError(
-            f"Expected the training data that {run.path} was trained on. Received: others: "
-            f"{'; '.join(differs)}. Give the --data_dir of those, or begin a new run on these with "
-            f"--warm_start_from={run.path}."
+            f"Expected the training data of {run.path}. Received: other data: "
+            f"{'; '.join(differs)}. Give the --data_dir of that run; or start a new run on these "
+            f"data with --warm_start_from={run.path}."
         )
     before = kept.get(_REPLICAS) or replicas
     if before != replicas:
         log.say(
-            f"Warning: the run was trained on {before} replica{'s' * (before > 1)}, now on "
-            f"{replicas}. A batch is {replicas / before:.3g} times as large, so the results "
-            f"differ from those on {before} replica{'s' * (before > 1)}."
+            f"Warning: the run was trained on {before} replica{'s' * (before > 1)}, and continues "
+            f"on {replicas}. A batch becomes {replicas / before:.3g} times as large, so the "
+            f"results will differ from those on {before} replica{'s' * (before > 1)}."
         )
 
 
@@ -337,7 +336,7 @@ class Trainer:
             done = self._step >= last
             if done or stop:
                 ended = "the run is at" if done else "it stopped early at"
-                why = "" if done else f": {reason}. --eval_early_stopping_steps=0 trains on"
+                why = "" if done else f": {reason}. To train on, give --eval_early_stopping_steps=0"
                 log.say(f"Nothing to train: {ended} step {self._step} of {last}{why}.")
                 return self._state
             with process.deliver_signals():
@@ -362,7 +361,7 @@ class Trainer:
             newest = checkpoints.newest_whole(self.run.checkpoints_dir, self.log.say)
             if newest is not None:
                 state = checkpoints.restore(self.model, newest)
-                self.log.say(f"Continuing from {newest} (step {state.step}).")
+                self.log.say(f"Resuming from {newest} (step {state.step}).")
             self.log.restart(state.step)
         note = {"step": state.step, "batches": state.batches, "extra": state.extra}
         state = checkpoints.State(**self.devices.broadcast(self.model, note))
@@ -450,12 +449,12 @@ class Trainer:
         said = f"{made.fault()} at step {self._step + 1}, on a batch of {shapes} ({file})"
         if self._skipped > most:
             newest = checkpoints.latest(self.run.checkpoints_dir)
-            kept = f"the newest checkpoint is {newest}" if newest else "there is no checkpoint"
+            kept = "there is no checkpoint yet" if newest else "there is no checkpoint"
             raise UserError(
-                f"Expected a finite loss and gradients. Received: {said}; {kept}. "
-                f"{distribution.WHAT_TO_DO}; --max_nonfinite_steps={self._skipped} skips it."
+                f"Expected a finite loss and finite gradients. Received: {said}; {kept}. "
+                f"{distribution.WHAT_TO_DO}; or skip it: --max_nonfinite_steps={self._skipped}."
             )
-        self.log.say(f"Skipped a batch, {self._skipped} of {most}: {said}.")
+        self.log.say(f"Skipped a batch ({self._skipped} of at most {most}): {said}.")
 
     def _write_bad(self, batch: Mapping[str, Any], loss: float) -> pathlib.Path:
         """Writes a batch whose loss or gradients are not finite into the run, and its text."""
@@ -543,7 +542,7 @@ class Trainer:
         self._saver.wait()
         best = self.plan.keep_best
         if best and best.add(self.run, step, values, *of) and not done:
-            self.log.say(f"Among the best by {best.metric}: {best.directory(self.run).path}")
+            self.log.say(f"Kept as a best one by {best.metric}: {best.directory(self.run).path}")
         return True
 
     def _reason_to_stop(self) -> str:

@@ -27,7 +27,7 @@ from t2t_repro.training.state import WEIGHTS
 TAKEN, RESIZED, NEW, LEFT_OUT = "taken", "resized", "new", "left out"
 _SIDES = {"input_emb": "inputs"}  # of the tables; the others: targets
 _TABLES = ("shared", "input_emb", "target_emb", "softmax")
-_PARTIAL = "--warm_start_partial takes what fits"
+_PARTIAL = "--warm_start_partial loads what fits"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,7 +67,7 @@ class WarmStart:
     def __str__(self) -> str:
         counts = Counter(row.what for row in self.rows)
         of = ", ".join(f"{count:,} {what}" for what, count in counts.items())
-        return f"Weights from {self.checkpoint} (its step {self.step}), variables: {of}."
+        return f"Weights from {self.checkpoint} (at step {self.step}); variables: {of}."
 
     def write(self, run: RunDirectory) -> None:
         """Writes warm-start.json into a run."""
@@ -119,8 +119,8 @@ def begin(
     rows += [Row(n, LEFT_OUT, a.shape, a.shape) for n, a in arrays.items() if n not in values]
     if not values:
         raise UserError(
-            f"Expected weights of which some fit this model in {path}. Received: {len(arrays)} "
-            "variables of other names and shapes. Leave --warm_start_from out, or name another run."
+            f"Expected {path} to have weights that fit this model. Received: {len(arrays)} "
+            "variables, all of other names or shapes. Omit --warm_start_from, or name another run."
         )
     for name, value in values.items():
         named[name].assign(value)
@@ -136,8 +136,8 @@ def _check_computes(run: RunDirectory, hparams: HParams) -> None:
     differs = changes(*({name: getattr(each, name) for name in names} for each in both))
     if differs:
         raise UserError(
-            f"Expected the settings that the weights of {run.path} were trained with. Received: "
-            f"{'; '.join(differs)}. Leave --hparams_set and these out; {_PARTIAL}."
+            f"Expected the hparams that the weights of {run.path} were trained with. Received: "
+            f"{'; '.join(differs)}. Remove --hparams_set and these overrides; or {_PARTIAL}."
         )
 
 
@@ -166,9 +166,9 @@ def _parts(
         if not partial and new[: len(old)] != old:
             both = len(set(new) & set(old))
             raise UserError(
-                f"Expected the vocabulary of {run.path}, for its weights belong to its "
-                f"{len(old):,} pieces. Received: another for {side}, of {len(new):,}, {both:,} "
-                f"of them the same. Make the data by t2t-datagen --vocab_from={run.path}; "
+                f"Expected the vocabulary of {run.path}: its embeddings belong to its {len(old):,} "
+                f"subwords. Received: another one for {side}, of {len(new):,} subwords, {both:,} "
+                f"of them the same. Make the data with t2t-datagen --vocab_from={run.path}; or "
                 f"{_PARTIAL}."
             )
         parts[side] = transfer.parts(mine, theirs[side])

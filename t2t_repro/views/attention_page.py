@@ -79,7 +79,7 @@ def write_attention_page(
     encoders = {"inputs": encoder, "targets": targets_encoder or encoder}
     found = maps(model, encoders, *sentence_ids(model, encoders, source, target))
     shares = [head for each in found for head in heads(each)]
-    write_text_atomic(path, page(found, shares, f"What {model.name} looks at"))
+    write_text_atomic(path, page(found, shares, f"What {model.name} attends to"))
 
 
 def _stored(each: Maps) -> dict:

@@ -53,7 +53,7 @@ def _label(axes: Any, of: Maps, queries: bool, keys: bool) -> None:
     if keys:
         few = len(of.keys) <= _LABELLED
         axes.set_xticks(*_places(of.keys), fontsize=4, rotation=90 if few else 0)
-        axes.set_xlabel("is looked at", fontsize=5)
+        axes.set_xlabel("attended to", fontsize=5)
 
 
 def _places(words: Sequence[str]) -> tuple[Sequence[int], Sequence[str]]:
@@ -69,7 +69,7 @@ def overview(of: Sequence[Head]) -> "Figure":
     kinds = list(dict.fromkeys(head.kind for head in of))
     names = ("entropy", *SHARES)
     figure, axes = pictures.figure(
-        len(names), len(kinds), title="What the heads look at", width=1.9, height=1.9, grid=False
+        len(names), len(kinds), title="What the heads attend to", width=1.9, height=1.9, grid=False
     )
     most = max((head.entropy for head in of), default=0.0) or 1.0
     for i, each in enumerate(np.atleast_1d(axes)):

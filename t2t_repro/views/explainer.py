@@ -119,7 +119,7 @@ def check(hparams: HParams, parameters: int, encoders: Mapping[str, Any]) -> Non
         UserError: naming the reasons.
     """
     if not is_transformer(hparams.model):
-        raise UserError(f"Expected a Transformer for --explain. Received: {hparams.model}.")
+        raise UserError(f"Expected a Transformer for --explain. Received: model={hparams.model}.")
     supported = {
         "norm_type": ("layer", "none"),
         "pos": ("timing", "none", None),
@@ -132,13 +132,13 @@ def check(hparams: HParams, parameters: int, encoders: Mapping[str, Any]) -> Non
     has = {name: getattr(hparams, name) for name in supported}
     wrong = [f"{name}={value}" for name, value in has.items() if value not in supported[name]]
     if "z" in hparams.layer_preprocess_sequence + hparams.layer_postprocess_sequence:
-        wrong.append("a sequence with z")
+        wrong.append("a z (gate) in a layer sequence")
     if parameters > MOST_PARAMETERS:
         wrong.append(f"{parameters:,} parameters, more than {MOST_PARAMETERS:,}")
     inputs, targets = encoders["inputs"], encoders["targets"]
     same = getattr(inputs, "all_subtoken_strings", 0) == getattr(targets, "all_subtoken_strings", 1)
     if not isinstance(inputs, SubwordTextEncoder) or not same:
-        wrong.append("no vocabulary of subwords for both languages")
+        wrong.append("no subword vocabulary that both languages share")
     if wrong:
         raise UserError(
             f"Expected a model that --explain can compute. Received: {'; '.join(wrong)}."

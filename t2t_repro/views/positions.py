@@ -31,7 +31,7 @@ def of_model(model: Transformer) -> dict[str, np.ndarray]:
     if most is None:
         raise UserError(
             "Expected a model with positional encodings. Received: hparam "
-            f"pos={model.hparams.pos}. Leave --positions out."
+            f"pos={model.hparams.pos}. Omit --positions."
         )
     length = min(LENGTH, most)
     layers = {"inputs": model.inputs_position, "targets": model.targets_position}
@@ -50,7 +50,7 @@ def picture(signals: dict[str, np.ndarray]) -> "Figure":
         above, below = axes[i], axes[columns + i]
         drawn = above.imshow(signal, vmin=-limit, vmax=limit, interpolation="nearest", **style)
         figure.colorbar(drawn, ax=above)
-        above.set(title=f"{name}: what is added", xlabel="channel", ylabel="position")
+        above.set(title=f"{name}: the encodings", xlabel="channel", ylabel="position")
         drawn = below.imshow(unit @ unit.T, vmin=-1, vmax=1, interpolation="nearest", **style)
         figure.colorbar(drawn, ax=below)
         below.set(title=f"{name}: cosine of two positions", xlabel="position", ylabel="position")

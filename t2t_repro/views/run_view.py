@@ -159,13 +159,13 @@ def next_steps(of: RunView) -> list[str]:
     path, average = shlex.quote(str(of.path)), shlex.quote(f"{of.path}-avg")
     known = path + usr_dir_flag(of.t2t_usr_dir)
     if of.trainer:
-        said.append(f"Training is running. Watch it: tensorboard --logdir={path}")
+        said.append(f"Training is running. To watch: tensorboard --logdir={path}")
     elif any(each.averaged for each in whole):
-        said.append("This is an average: training does not continue from it.")
+        said.append("This run is an average: training cannot continue from it.")
     elif whole and not whole[-1].trains_on:
         said.append(
-            "It holds weights only: continue training in the original run, or in a new one by "
-            f"--warm_start_from={path}"
+            "This run has weights only. Continue training in the original run, or in a new one "
+            f"with --warm_start_from={path}"
         )
     elif of.step < of.train_steps:
         commands = (line.partition(" ")[2] for line in reversed(of.commands))
@@ -174,32 +174,32 @@ def next_steps(of: RunView) -> list[str]:
         if of.stopped_early:
             command = f"t2t-trainer --output_dir={known} --eval_early_stopping_steps=0"
         early = f" early: {of.stopped_early}" if of.stopped_early else ""
-        said.append(f"It stopped before step {of.train_steps}{early}. Continue: {command}")
+        said.append(f"Training stopped before step {of.train_steps}{early}. To continue: {command}")
     if of.nonfinite:
         said.append(
-            f"{of.nonfinite} batches were not finite, see {of.path}/nonfinite. Lower "
-            "the learning rate, or raise learning_rate_warmup_steps."
+            f"{of.nonfinite} batches had a non-finite loss or gradients, see {of.path}/nonfinite. "
+            "Lower the learning rate, or raise learning_rate_warmup_steps."
         )
     best_step, best_loss = of.best.get("loss", (0, 0.0))
     last = of.curves.get("dev loss", [(0, 0.0)])[-1]
     if last[0] > best_step and last[1] > 1.02 * best_loss:
         said.append(
-            f"The dev loss was best at step {best_step} ({best_loss:.4f}) and is {last[1]:.4f} "
-            f"at step {last[0]}: try more dropout, or stop earlier "
+            f"Overfitting: the dev loss was best at step {best_step} ({best_loss:.4f}), and is "
+            f"{last[1]:.4f} at step {last[0]}. Use more dropout, or early stopping "
             "(--eval_early_stopping_steps)."
         )
     if not whole:
-        return [*said, "There is no checkpoint yet: nothing to decode with."]
+        return [*said, "There is no checkpoint to decode with yet."]
     if len(whole) > 1 and not of.trainer:
         count = min(len(whole), 8)
         said.append(
-            f"Average: t2t-avg-all --model_dir={path} --output_dir={average} --n={count} "
+            f"To average: t2t-avg-all --model_dir={path} --output_dir={average} --n={count} "
             "--last_only"
         )
         if "approx_bleu_score" in of.best:  # its problem is one of text
-            said.append(f"Or with beams and alpha chosen: t2t-avg-all --tune --model_dir={known}")
-    said.append(f"Translate: t2t-decoder --output_dir={known} --decode_interactive")
-    said.append(f'See what it looks at: t2t-visualize --output_dir={known} --source="..."')
+            said.append(f"To tune beam and alpha too: t2t-avg-all --tune --model_dir={known}")
+    said.append(f"To translate: t2t-decoder --output_dir={known} --decode_interactive")
+    said.append(f'To see its attention: t2t-visualize --output_dir={known} --source="..."')
     return said
 
 

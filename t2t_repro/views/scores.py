@@ -28,28 +28,26 @@ class DirectoryRequest:
     """The flags of t2t-bleu for a directory of translations."""
 
     translations_dir: str = flag(
-        dataclasses.MISSING, 'A directory of translated files named "...-STEPS".'
+        dataclasses.MISSING, "A directory of translated files whose names end in -STEP."
     )
-    reference: str = flag(dataclasses.MISSING, "The reference translation.")
+    reference: str = flag(dataclasses.MISSING, "The reference translations.")
     event_dir: str | None = flag(
-        None, "Where to write events for TensorBoard (with --translations_dir)."
+        None, "A folder for TensorBoard's events (with --translations_dir)."
     )
     bleu_variant: str = flag(
         "both",
-        "Which of T2T's two BLEU lines and TensorBoard tags to write.",
+        "Which of T2T's BLEU variants to print and write to TensorBoard.",
         choices=tuple(VARIANTS),
     )
-    tag_suffix: str = flag("", "Follows BLEU_cased and BLEU_uncased in TensorBoard's tags.")
+    tag_suffix: str = flag("", "A suffix for TensorBoard's tags BLEU_cased and BLEU_uncased.")
     min_steps: int = flag(
-        -1,
-        f"Skip earlier steps; -1: go on after the step in EVENT_DIR/{LAST_STEP_FILE}.",
-        least=-1,
+        -1, f"Skip earlier steps; -1: start after the step in EVENT_DIR/{LAST_STEP_FILE}.", least=-1
     )
-    wait_minutes: float = flag(0, "Wait this many minutes for another file.", least=0)
+    wait_minutes: float = flag(0, "Wait up to this many minutes for another file.", least=0)
     report_zero: bool | None = flag(
         None,
-        "Begin TensorBoard's curve with 0 at the time of the oldest file, so that relative "
-        "times are right; default: if no step is skipped.",
+        "Start TensorBoard's curve with 0 at the time of the oldest file, so that its relative "
+        "times are right; default: only if no step is skipped.",
     )
 
     def first_step(self) -> int:
