@@ -17,8 +17,8 @@ def page() -> str:
         parts += [f"## {found['title']}\n"]
         parts += ["{date}, {commit}; {machine}; {seeds}.\n".format(**found)]
         parts += ["```bash", *found["command"], "```\n"]
-        rows = [found["columns"], ["---"] * len(found["columns"]), *found["rows"]]
-        parts += ["\n".join(f"| {' | '.join(row)} |" for row in rows) + "\n"]
+        head, *rows = [f"| {' | '.join(row)} |" for row in (found["columns"], *found["rows"])]
+        parts += ["\n".join([head, "|---" * len(found["columns"]) + "|", *rows]) + "\n"]
         parts += [f"{note}\n" for note in found["notes"]]
     return "\n".join([*parts, (FOLDER / "failed.md").read_text(encoding="utf-8")])
 
