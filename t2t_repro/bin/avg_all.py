@@ -51,7 +51,7 @@ class AverageRequest:
     wait_minutes: int = flag(0, "Wait up to this many minutes for another checkpoint.", least=0)
     last_only: bool = flag(False, "Write only the average of the last n checkpoints.")
     tune: bool = flag(
-        False, "Choose checkpoint or average, beam and alpha by BLEU on dev; write one run of them."
+        False, "Choose checkpoint or average, beam and alpha by BLEU on dev; write a tuned run."
     )
     data_dir: str | None = flag(
         None, "With --tune: the folder of TFRecords and vocabularies; default: the run's."

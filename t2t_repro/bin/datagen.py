@@ -120,7 +120,7 @@ def main(args: flags.FlagValues) -> None:
     machine = machine_of(args)
     vocabulary = vocabulary_of(args)
     if args.t2t_exact and any(vocabulary.values()):
-        raise UserError("Expected --t2t_exact or a vocabulary flag. Received: both. Remove one.")
+        raise UserError("Expected --t2t_exact, or --vocab, --vocab_size or --vocab_from, not both.")
     raw = [name for each in (Treebank, RawText) for name in flags_of(each) if args[name].present]
     options = {name: args[name].value for name in raw}
     RawText.from_flags(options)  # which contradict each other, perhaps

@@ -49,9 +49,11 @@ class RawText:
         "commas. They become the problem's raw files in --tmp_dir.",
     )
     train_target: str | None = flag(None, "The target files, one for each file of --train_source.")
-    dev_source: str | None = flag(None, "The same for dev; default: pairs drawn from training.")
+    dev_source: str | None = flag(
+        None, "The source files of dev; default: pairs drawn from training."
+    )
     dev_target: str | None = flag(None, "The target files of --dev_source.")
-    test_source: str | None = flag(None, "The same for test; it is not encoded.")
+    test_source: str | None = flag(None, "The source files of test, which stays plain text.")
     test_target: str | None = flag(None, "The target files of --test_source.")
     source_language: str | None = flag(None, "The source's " + _LANGUAGE.format("en", "en", "GB"))
     target_language: str | None = flag(None, "The target's " + _LANGUAGE.format("de", "de", "AT"))

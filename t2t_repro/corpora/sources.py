@@ -176,8 +176,8 @@ def extract(
             if isinstance(error, OSError) and error.errno is not None:
                 raise
             raise UserError(
-                f"Expected {path} to be a complete archive of one folder. Received: {error}. "
-                "Delete it and run again."
+                f"Expected {path} to be an intact archive whose files all unpack below one folder. "
+                f"Received: {error}. Delete it and run again."
             ) from error
         for file in filter(pathlib.Path.is_file, sorted(unfinished.rglob("*"))):
             to = folder / file.relative_to(unfinished)

@@ -224,7 +224,7 @@ def changes(
     turns = alike and packing.learns_its_targets(problem)
     subwords = {n: encoders[n] for n in SIDES if isinstance(encoders[n], SubwordTextEncoder)}
     for name, fits, needs in (
-        ("bidirectional_steps", turns, "one vocabulary for both sides, no distillation"),
+        ("bidirectional_steps", turns, "one vocabulary for both sides (no distillation)"),
         ("subword_dropout", subwords, "a vocabulary of tensor2tensor's subwords"),
     ):
         if getattr(hparams, name) and (problem.packed_length or not fits):

@@ -72,7 +72,7 @@ class DecodeRequest:
     eval_use_test_set: bool = flag(False, "Decode the problem's test split instead of dev.")
     t2t_exact: bool = flag(False, "Batch, limit and score exactly as tensor2tensor does.")
     engine: str = flag(
-        "tensorflow", "tensorflow: Keras, on JAX too; ctranslate2: CPU only.", choices=ENGINES
+        "tensorflow", "tensorflow (Keras, on JAX too) or ctranslate2 (on CPU).", choices=ENGINES
     )
     compute_type: str = flag("default", "CTranslate2's: float32, int8, ...; default: as stored.")
     worker_gpu: int | None = flag(None, "How many GPUs; default: all, or the CPU.", least=1)
@@ -345,7 +345,7 @@ def count_and_digest(path: str | os.PathLike, most: int = -1) -> tuple[int, str]
         digest.update(line.encode() + b"\n")
         count += 1
     if not count and most:
-        raise UserError(f"Expected sentences in {path}. Received: no line.")
+        raise UserError(f"Expected sentences in {path}. Received: an empty file.")
     return count, digest.hexdigest()
 
 

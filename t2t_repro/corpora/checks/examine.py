@@ -63,7 +63,7 @@ CHECKS = (
     Check("wrong_language", "a side is not in its language", languages.wrong_language, "language"),
     Check("wrong_script", "a side is in another script", languages.wrong_script, "language"),
     Check("slipped", "the sides are shifted by some lines", lexical.slipped, "lexicon"),
-    Check("length_ratio", "the length ratio is unusual", models.unusual_ratio, "ratio"),
+    Check("length_ratio", "one side is much longer than usual", models.unusual_ratio, "ratio"),
 )
 
 
