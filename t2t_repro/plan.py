@@ -33,7 +33,8 @@ _PROCESS = 800 << 20  # bytes of TensorFlow itself
 _SHARES = {64: 0.25, 128: 0.40, 256: 0.60, 512: 0.72, 1024: 0.80}
 # On a GPU a layer is many small operations, each of which takes its time however small it is.
 _GPU_SHARE, _GPU_LAYER = 0.58, 0.55e-3
-_WARM_UP, _MEASURED = 1.0, 0.5  # seconds: at first a process's threads share a core
+_SECONDS = 1.0, 0.5  # of warm-up, because threads share a core at first, and of measurement
+_BRIEF = 1 / 60  # hours of a run that one product measures well enough
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -131,7 +132,8 @@ def look_ahead(request: TrainRequest, where: Devices) -> TrainingPlan | None:
     if not wishes or request.run.newest_step() and not wishes.plan:
         print(f"Training on {devices.names(where)}.", flush=True)
         return None
-    plan = make(request, examine(where, request.config.hparams.activation_dtype))
+    plan = make(request, examine(where, request.config.hparams, seconds=(0, 0)))
+    plan = make(request, examine(where, request.config.hparams)) if plan.hours > _BRIEF else plan
     print(f"{plan.hparams_set} on {plan.problem}:\n{plan}", flush=True)
     if not (found := lacks(plan)):
         return plan
@@ -147,14 +149,13 @@ def look_ahead(request: TrainRequest, where: Devices) -> TrainingPlan | None:
     raise UserError(f"Expected a machine that can do this, or --yes to try. Received: {why}")
 
 
-def examine(where: Devices, dtype: str) -> Machine:
-    """Returns the machine of a run; products in `dtype` are measured briefly."""
+def examine(where: Devices, hparams: HParams, seconds: tuple[float, float] = _SECONDS) -> Machine:
+    """Returns the machine of a run; its products are measured, each of `seconds` at least once."""
     size = {"CPU": 2048, "GPU": 8192}[where.kind]  # work for some 50 milliseconds
-    a = ops.ones((size, size), dtype)
-    taken: list[float] = []
-    for seconds in (_WARM_UP, _MEASURED):
-        taken.clear()
-        while len(taken) < 3 or sum(taken) < seconds:
+    a = ops.ones((size, size), hparams.activation_dtype)
+    for least in seconds:
+        taken: list[float] = []
+        while not taken or sum(taken) < least:
             start = time.perf_counter()
             # A part of the product on the host: it waits until all is computed.
             ops.convert_to_numpy(ops.cast(ops.matmul(a, a)[:1, :1], "float32"))
@@ -246,8 +247,7 @@ def _step_seconds(hparams: HParams, flop: float, machine: Machine) -> float:
     """Returns the seconds of a batch that takes `flop` operations on all devices of a machine."""
     of_each = flop * machine.sharing / machine.replicas / machine.rate
     if machine.kind == "GPU":
-        layers = hparams.encoder_layers + hparams.decoder_layers
-        return of_each / _GPU_SHARE + _GPU_LAYER * layers
+        return of_each / _GPU_SHARE + _GPU_LAYER * (hparams.encoder_layers + hparams.decoder_layers)
     near = min(_SHARES, key=lambda width: abs(math.log(width / hparams.hidden_size)))
     return of_each / _SHARES[near]
 

@@ -10,7 +10,7 @@ from tests.machines import EIGHT, TWO_CORES
 
 
 def test_this_machine():
-    found = plan.examine(ONE, "float32")
+    found = plan.examine(ONE, HParams())
     assert found.kind == "CPU" and found.memory > 1e8 and " core" in found.devices
     assert 1e8 < found.rate < 1e15 and found.sharing == found.replicas == 1
     assert devices.names(ONE) == found.devices

@@ -87,7 +87,7 @@ def on(monkeypatch, tmp_path):
         where = Devices(local=found.replicas, kind=found.kind)
         monkeypatch.setattr(devices, "choose", lambda worker_gpu: where)
         monkeypatch.setattr(devices, "names", lambda where: found.devices)
-        monkeypatch.setattr(plan, "examine", lambda where, dtype: found)
+        monkeypatch.setattr(plan, "examine", lambda *of, **how: found)
         monkeypatch.setattr(plan.needs, "free", lambda path: (1, free))
         return begun
 
