@@ -20,7 +20,10 @@ from t2t_repro import process
 
 ROOT = pathlib.Path(__file__).parents[1]
 OWN = {"PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": "-1", "JAX_PLATFORMS": "cpu"}
-_PRELOADED = {"tensorflow": ["tensorflow", "tensorflow_text"], "jax": ["jax", "scipy.stats"]}
+_PRELOADED = {  # TensorFlow under JAX, too: Keras imports it to set a seed
+    "tensorflow": ["tensorflow", "tensorflow_text"],
+    "jax": ["jax", "scipy.stats", "tensorflow"],
+}
 _context = multiprocessing.get_context("forkserver")
 _SERVERS: dict[str, forkserver.ForkServer] = {}  # of each backend
 

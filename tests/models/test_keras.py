@@ -1,15 +1,12 @@
 """The model as Keras means it: what compile, fit, evaluate and predict take, and what they say."""
 
-import os
-import subprocess
-import sys
-
 import keras
 import numpy as np
 import pytest
 
 import t2t_repro
 from t2t_repro.errors import UserError
+from tests import forks
 
 OFF = "layer_prepostprocess_dropout=0,attention_dropout=0,relu_dropout=0"
 DRAW = np.random.default_rng(3)
@@ -156,12 +153,5 @@ def test_the_ways_to_run_a_step_give_the_same(options):
 @pytest.mark.slow
 @pytest.mark.skipif(keras.backend.backend() == "jax", reason="runs under JAX what is here")
 def test_under_jax():
-    environment = {"KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu"}
-    done = subprocess.run(
-        [*(sys.executable, "-m", "pytest", "-n", "0", "-q", "-m", "slow or not slow"), __file__],
-        env=os.environ | environment,
-        capture_output=True,
-        text=True,
-        timeout=900,
-    )
-    assert done.returncode == 0, done.stdout[-3000:]
+    which = ("-q", "-m", "slow or not slow", __file__)
+    forks.said_by("-m", "pytest", "-n", "0", *which, KERAS_BACKEND="jax")
