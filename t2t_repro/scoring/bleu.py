@@ -290,8 +290,8 @@ def _check(hypotheses: Sequence[str], references: Sequence[str]) -> None:
     counts = f"{len(hypotheses)} hypotheses and {len(references)} references"
     if len(hypotheses) != len(references):
         raise UserError(
-            f"Expected one reference for each hypothesis, in the same order. Received: {counts}. "
-            "Give files with the same sentences."
+            f"Expected one reference for each hypothesis. Received: {counts}. Give files with the "
+            "same sentences in the same order."
         )
     if not hypotheses:
         raise UserError(f"Expected at least one sentence to score. Received: {counts}.")
