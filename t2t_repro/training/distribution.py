@@ -251,8 +251,8 @@ class CompilePool:
             self._programs[_key(shape)] = self._pool.submit(self._compiled, shape)
         if self._shapes:
             self._say(
-                f"XLA compiles a step for each of {len(self._shapes)} batch shapes, "
-                f"{self._at_once} at a time."
+                f"XLA compiles a step for each of {len(self._shapes)} shapes of a batch, "
+                f"{self._at_once} at once."
             )
 
     def program(self, batch: Mapping[str, Any]) -> Callable | None:

@@ -100,7 +100,7 @@ def sentence_ids(
         ModelEngine(model), dict(encoders), warn=lambda text: None
     )
     if not source.strip():
-        raise UserError('Expected --source="a sentence". Received: no word.')
+        raise UserError('Expected --source="a sentence". Received: no word. Give one.')
     inputs = [*encoders["inputs"].encode(source.strip()), EOS_ID]
     _check_length(model, "--source", inputs)
     if target is not None:
@@ -171,17 +171,17 @@ def entropy(weights: np.ndarray) -> np.ndarray:
 
 
 def summary(kind: str, heads: Sequence[Head]) -> str:
-    """Returns such as "of 12 heads, 2 attend to next (0.1 1.3), 1 attend to end (2.0)"."""
+    """Returns such as "of 12 heads look 2 at next (0.1 1.3), 1 at end (2.0)"."""
     of_kind = [head for head in heads if head.kind == kind]
     places: dict[str, list[str]] = {}
     for head in of_kind:
         if head.looks_at:
             places.setdefault(head.looks_at, []).append(f"{head.layer}.{head.head}")
-    what = [f"{len(all_)} attend to {name} ({' '.join(all_)})" for name, all_ in places.items()]
+    what = [f"{len(numbers)} at {name} ({' '.join(numbers)})" for name, numbers in places.items()]
     if not what:
         named = [name for name in SHARES if any(getattr(h, name) is not None for h in of_kind)]
-        what = [f"none attends mostly to one of {', '.join(named)}"]
-    return f"of {len(of_kind)} heads, {', '.join(what)}"
+        what = [f"none mostly at one of {', '.join(named)}"]
+    return f"of {len(of_kind)} heads look {', '.join(what)}"
 
 
 def _head(kind: str, layer: int, head: int, weights: np.ndarray) -> Head:
@@ -207,6 +207,6 @@ def _check_length(model: Transformer, what: str, ids: Sequence[int]) -> None:
     trained = model.learned_positions or model.hparams.max_length or model.hparams.batch_size
     if len(ids) > (limit := min(trained, LONGEST)):
         raise UserError(
-            f"Expected {what} of at most {limit} tokens, including the end token. Received: "
-            f"{len(ids)}. Give a shorter sentence."
+            f"Expected {what} of at most {limit} tokens, end included. Received: {len(ids)}. Give "
+            "a shorter sentence."
         )

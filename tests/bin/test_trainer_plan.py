@@ -28,7 +28,7 @@ def test_the_users_line_on_two_cores_stops_with_one_suggestion(on, refused):
     for part in (
         "training-parallel-europarl",
         "about 214,208,512 parameters, vocabulary of about 37,000",
-        "2,048 tokens x 1 CPU = 2,048 an update; of it 1,659 source and 1,659",
+        "2,048 tokens x 1 CPU = 2,048 an update: 1,659 source and 1,659",
         "25,000",
         "1 x Two Cores, 25.0 GB",
         "250,000 steps of 19.8 s: 57.4 days",
