@@ -2,9 +2,6 @@
 
 import dataclasses
 import json
-import os
-import subprocess
-import sys
 
 import pytest
 
@@ -88,53 +85,6 @@ def test_what_is_no_run_is_not_written_over(tmp_path):
     assert not of_tensor2tensor(tmp_path / "model.ckpt-7-ours")
     assert f"{tmp_path}/model.ckpt-7" in of_tensor2tensor(tmp_path / "model.ckpt-7")
     assert not of_tensor2tensor(tmp_path / "run") and not of_tensor2tensor(tmp_path.parent)
-
-
-def test_metrics_survive_a_kill_and_are_cut_behind_a_step(tmp_path):
-    run = RunDirectory(tmp_path)
-    run.cut_metrics(0)
-    assert not run.metrics_path.exists() and run.read_metrics() == []
-    for step in (1, 2, 3):
-        run.append_metrics({"step": step})
-    with open(run.metrics_path, "a") as file:
-        file.write('{"step": 2, "lo')
-    assert [row["step"] for row in run.read_metrics()] == [1, 2, 3]
-    run.append_metrics({"step": 4})
-    assert [row["step"] for row in run.read_metrics()] == [1, 2, 3, 4]
-    run.cut_metrics(2)
-    assert run.read_metrics() == [{"step": 1}, {"step": 2}]
-    before = run.metrics_path.stat().st_mtime_ns
-    run.cut_metrics(2)
-    assert run.metrics_path.stat().st_mtime_ns == before
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["metrics.jsonl"]
-
-
-HOLDER = """
-import sys, time
-from t2t_repro.run_directory import RunDirectory
-with RunDirectory(sys.argv[1]).locked():
-    print("locked", flush=True)
-    time.sleep(60)
-"""
-
-
-def test_a_second_trainer_is_refused_until_the_first_is_gone(tmp_path):
-    run = RunDirectory(tmp_path / "run")
-    command = [sys.executable, "-c", HOLDER, str(run.path)]
-    first = subprocess.Popen(command, stdout=subprocess.PIPE)
-    first.stdout.readline()
-    with pytest.raises(UserError, match=f"{run.path}.*{first.pid}"), run.locked():
-        pytest.fail("the first holds it")
-    run.append_metrics({"step": 1})  # whoever reads or reports needs no lock
-    assert run.read_metrics() == [{"step": 1}]
-    first.kill()  # as kill -9: nothing is cleaned up
-    first.wait()
-    first.stdout.close()
-    for _ in range(2):
-        with run.locked():
-            assert f"process {os.getpid()}" in RunDirectory(run.path).lock_holder()
-            assert (run.path / "trainer.lock").read_text().count("\n") == 1
-    assert run.lock_holder() == "" == RunDirectory(tmp_path / "none").lock_holder()
 
 
 def test_a_description_is_copied_without_history(tmp_path):

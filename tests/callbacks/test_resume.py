@@ -162,8 +162,7 @@ def test_a_fit_that_a_callback_ended_trains_nothing(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "ours_first, average",
-    [(True, {}), (False, {}), (True, {"use_ema": True, "ema_momentum": 0.5})],
+    "ours_first, average", [(True, {}), (False, {}), (True, {"use_ema": True, "ema_momentum": 0.5})]
 )
 def test_a_longer_fit_goes_on_from_the_last_weights(tmp_path, ours_first, average):
     """Not from the best, nor from the averages, which are what a fit ends with."""

@@ -38,8 +38,7 @@ SAMPLED = (
 
 
 @pytest.mark.parametrize(
-    "settings",
-    ["beam_size=1,return_token_scores=1", "beam_size=4,return_alignments=1", SAMPLED],
+    "settings", ["beam_size=1,return_token_scores=1", "beam_size=4,return_alignments=1", SAMPLED]
 )
 def test_a_batch_translates_as_its_sentences_one_by_one(translator, settings):
     """With ratios of length and beginnings, which hold for each."""

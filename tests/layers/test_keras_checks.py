@@ -40,11 +40,7 @@ CHECKED = {
         {"query_shape": X, "value_shape": MEMORY},
         3,
     ),
-    "PrePostProcess": (
-        {"sequence": "dan", "dropout": 0.1},
-        {"x_shape": X, "previous_shape": X},
-        2,
-    ),
+    "PrePostProcess": ({"sequence": "dan", "dropout": 0.1}, {"x_shape": X, "previous_shape": X}, 2),
     "RelativeSelfAttention": ({**HEADS, "max_relative_position": 2}, X, 4),
     "SelfAttention": ({**HEADS, "value_channels": 9, "dropout_broadcast_dims": (0, 1)}, X, 2),
     "SinusoidalPositions": ({}, X, 0),

@@ -118,8 +118,7 @@ def test_whole_tags_have_a_vocabulary_of_their_own(raw_dir, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "size", "shards"),
-    [("parsing_wsj16k", 2**14, 10), ("parsing_wsj_semi32k", 2**15, 100)],
+    ("name", "size", "shards"), [("parsing_wsj16k", 2**14, 10), ("parsing_wsj_semi32k", 2**15, 100)]
 )
 def test_the_papers_problems(name, size, shards):
     problem = registry.get_problem(name)

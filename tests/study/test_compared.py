@@ -13,10 +13,7 @@ from t2t_repro.training import checkpoints, learning_rate
 from tests.study.studies import POST, PRE, cell_of, study_of
 
 V1, V2 = "transformer_base_v1", "transformer_base_v2"
-PLACES = {
-    "layer_preprocess_sequence": ("none", "n"),
-    "layer_postprocess_sequence": ("dan", "da"),
-}
+PLACES = {"layer_preprocess_sequence": ("none", "n"), "layer_postprocess_sequence": ("dan", "da")}
 AXES = {"depths": (2,), "warmups": (0, 500, 4000)}
 OWN = {"depths": (None,), "warmups": (None,)}
 

@@ -1,5 +1,4 @@
 import errno
-import json
 import os
 import re
 import threading
@@ -43,30 +42,6 @@ def fill_the_disk(monkeypatch):
     monkeypatch.setattr(np, "savez", full)
 
 
-def flipped(content, at=0.5):
-    data = bytearray(content)
-    data[int(len(data) * at)] ^= 0xFF
-    return bytes(data)
-
-
-def test_steps_are_ordered_as_numbers(tmp_path, save):
-    assert names(tmp_path / "nothing") == [] and checkpoints.latest(tmp_path) is None
-    save(8, 9, 10, 100)
-    assert names(tmp_path) == ["ckpt-8", "ckpt-9", "ckpt-10", "ckpt-100"]
-    assert checkpoints.latest(tmp_path).name == "ckpt-100"
-
-
-def test_a_ranking_goes_before_the_newest(tmp_path, save):
-    save(3, 5, 7)
-    ranking = {"ranking": [{"step": 5}, {"step": 7}, {"step": 3}]}
-    (tmp_path / "ranking.json").write_text(json.dumps(ranking))
-    assert checkpoints.find(tmp_path).name == "ckpt-5"
-    (tmp_path / "ckpt-5" / WEIGHTS).unlink()
-    assert checkpoints.latest(tmp_path, lambda text: None).name == "ckpt-7"
-    (tmp_path / "ranking.json").write_text("torn")
-    assert checkpoints.latest(tmp_path).name == "ckpt-7"
-
-
 @pytest.mark.parametrize("links", [True, False])
 def test_weights_alone_are_copied(tmp_path, make_model, save, monkeypatch, links):
     def refuse(*paths):
@@ -85,54 +60,13 @@ def test_weights_alone_are_copied(tmp_path, make_model, save, monkeypatch, links
         assert_same(model, other)
 
 
-DAMAGES = {
-    "cut": lambda content: content[:-20],
-    "empty": lambda content: b"",
-    "flipped": flipped,
-    # Still JSON, but not of the schema.
-    "renamed": lambda content: content.replace(b"format", b"fromat").replace(b"PK", b"KP"),
-    "missing": None,
-}
-
-
-@pytest.mark.parametrize("file", [WEIGHTS, TRAINING, "state.json"])
-@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
-def test_a_damaged_checkpoint_is_named_and_the_one_before_it_taken(
-    tmp_path, save, capsys, file, damage
+def test_a_damaged_checkpoint_is_named_on_stderr_and_the_one_before_it_taken(
+    tmp_path, save, capsys
 ):
-    victim = save(1, 2)[1] / file
-    if damage:
-        victim.write_bytes(damage(victim.read_bytes()))
-    else:
-        victim.unlink()
-    warnings = []
-    assert checkpoints.latest(tmp_path, warnings.append).name == "ckpt-1"
-    assert f"ckpt-2/{file}" in warnings[0]
+    (save(1, 2)[1] / WEIGHTS).unlink()
     assert checkpoints.find(tmp_path).name == "ckpt-1"
     out, err = capsys.readouterr()  # stdout may be the translations
-    assert out == "" and file in err
-
-
-def test_every_flipped_byte_of_an_archive_is_found(save):
-    (path,) = save(1)
-    whole, expected = (path / WEIGHTS).read_bytes(), arrays(path)
-    for at in np.linspace(0, 0.999, 60):
-        (path / WEIGHTS).write_bytes(flipped(whole, at))
-        try:
-            checkpoints.verify(path)
-            read = arrays(path)
-        except checkpoints.CorruptCheckpoint:
-            continue
-        assert_same(read, expected)  # of the zip's headers that nothing reads, such as the time
-
-
-def test_leftovers_of_a_killed_writer_are_removed_and_a_step_can_be_saved_again(tmp_path, save):
-    for name in ("ckpt-4.incomplete", ".incomplete-old-ckpt-3"):  # of an earlier version
-        (tmp_path / name).mkdir()
-    save(5)
-    save(5, batches=6)
-    assert [path.name for path in tmp_path.iterdir()] == ["ckpt-5"]
-    assert checkpoints.verify(tmp_path / "ckpt-5").batches == 6
+    assert out == "" and f"ckpt-2/{WEIGHTS}" in err
 
 
 def test_no_checkpoint_says_what_to_give(tmp_path):
