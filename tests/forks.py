@@ -5,6 +5,7 @@ killed as a process of its own. A test whose subject is how a program starts use
 """
 
 import contextlib
+import gc
 import multiprocessing
 import os
 import pathlib
@@ -103,6 +104,7 @@ def _become(argv: list[str], cwd: str, environment: dict[str, str], files: list[
     for number, file in enumerate(files, 1):
         os.dup2(os.open(file, os.O_WRONLY | os.O_APPEND), number)
     sys.stdout.reconfigure(write_through=True)
+    gc.freeze(), gc.set_threshold(50_000, 20, 100)  # as in conftest.py
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(cwd)
