@@ -29,6 +29,7 @@ from tests.faulty_files import KILLED, Faults, Warm
 PROBLEM, TEXT = "algorithmic_reverse_binary40_test", "text2text_tmpdir"
 SMALL = "--hparams=num_hidden_layers=1,batch_size=256"
 SHORT = "--decode_hparams=beam_size=1,extra_length=2"
+EXPORT = f"--output_dir={{given}}/text --export_dir={{to}}/export {SHORT}"
 LIGHT = (
     *("tests.test_faults", "pydantic.dataclasses", "t2t_repro.registry:list_problems"),
     *("t2t_repro.bin.datagen", "t2t_repro.data.generate", "t2t_repro.bin.avg_all"),
@@ -97,10 +98,8 @@ JOBS = {
         "--checkpoint={given}/t2t --data_dir={given}/data --output_dir={to}/run", 7, once=True
     ),
     "checkpoint export": Job("--output_dir={given}/run --t2t_dir={to}/t2t", 5, once=True),
-    "exporter": Job("--output_dir={given}/text --export_dir={to}/export", 2, once=True),
-    "exporter --format=ctranslate2": Job(
-        "--output_dir={given}/text --export_dir={to}/export", 3, once=True
-    ),
+    "exporter": Job(EXPORT, 2, once=True),
+    "exporter --format=ctranslate2": Job(EXPORT, 3, once=True),
     "translate_all": Job(
         "--model_dir={given}/run --source={given}/short --reference={given}/short "
         f"--translations_dir={{to}}/translations {SHORT}",
@@ -139,6 +138,10 @@ def work(program, flags):
         import tensorflow as tf
 
         tf.config.run_functions_eagerly(True)  # or it would trace for seconds
+    if program == "exporter":
+        from t2t_repro.export import signatures
+
+        signatures.Served.names = ("best",)  # each is traced for a second
     if program == "decoder":
         from t2t_repro.decoding import translate
 
