@@ -213,7 +213,7 @@ def complaints(values: Mapping[str, Any], own: Iterable[str]) -> dict[str, str]:
             wanted = " or ".join(f"{name}={v!r}" for v in accepted) or f"no {name}"
             found[name] = (
                 f"Expected tensor2tensor's hparam {name} at its default, {wanted}, because it has "
-                f"no counterpart here. Received: {name}={name}. Remove it: {value!r}."
+                f"no counterpart here. Received: {name}={value!r}. Remove it: {instead}."
             )
         else:
             hint = meant(name)

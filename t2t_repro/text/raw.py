@@ -93,7 +93,7 @@ def lines(path: str | os.PathLike) -> Iterator[str]:
             # What Windows adds to ISO-8859-1, such as curly quotes, are control characters there.
             raise UserError(
                 f"Expected UTF-8 text in {os.fspath(path)}. Received: byte "
-                f"0x{line[error.start]:02x} in line {number}, column {error.start + 1}. Unpack "
+                f"0x{line[error.start]:02x} at line {number}, column {error.start + 1}. Unpack "
                 "archives other than .gz. Convert other encodings: iconv -f WINDOWS-1252 -t UTF-8; "
                 "or, if this is line 1, -f UTF-16."
             ) from error

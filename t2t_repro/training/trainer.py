@@ -449,7 +449,7 @@ class Trainer:
         said = f"{made.fault()} at step {self._step + 1}, on a batch of {shapes} ({file})"
         if self._skipped > most:
             newest = checkpoints.latest(self.run.checkpoints_dir)
-            kept = "there is no checkpoint yet" if newest else "there is no checkpoint"
+            kept = f"the newest checkpoint is {newest}" if newest else "there is no checkpoint"
             raise UserError(
                 f"Expected a finite loss and finite gradients. Received: {said}; {kept}. "
                 f"{distribution.WHAT_TO_DO}; or skip it: --max_nonfinite_steps={self._skipped}."
@@ -542,7 +542,7 @@ class Trainer:
         self._saver.wait()
         best = self.plan.keep_best
         if best and best.add(self.run, step, values, *of) and not done:
-            self.log.say(f"Kept as a best one by {best.metric}: {best.directory(self.run).path}")
+            self.log.say(f"Kept among the best by {best.metric}: {best.directory(self.run).path}")
         return True
 
     def _reason_to_stop(self) -> str:
