@@ -147,9 +147,9 @@ def _conflicts(hp: "HParams") -> Iterator[str]:
             yield f"optimizer=adam with effective_batch_size. Received: optimizer={hp.optimizer}"
         if hp.reads_train_steps or hp.bidirectional_steps:
             yield (
-                "effective_batch_size without hparams that depend on train_steps, which it "
-                "multiplies: some factors of learning_rate_schedule, bidirectional_steps, "
-                "subword_dropout_final_steps"
+                "effective_batch_size, which multiplies train_steps, without hparams that depend "
+                "on train_steps: bidirectional_steps, subword_dropout_final_steps, some factors of "
+                "learning_rate_schedule"
             )
     if hp.model in BASELINES:
         return

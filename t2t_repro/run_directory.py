@@ -97,7 +97,7 @@ class RunDirectory:
         except FileNotFoundError as error:
             missing = pathlib.Path(error.filename).name
             received = of_tensor2tensor(self.path) or (
-                f"{self.path} without {missing}. Give the --output_dir of a t2t-trainer."
+                f"{self.path} without {missing}. Give the --output_dir of a t2t-trainer run."
             )
             raise UserError(f"Expected a run directory. Received: {received}") from error
 

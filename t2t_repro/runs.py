@@ -60,7 +60,7 @@ def trained_run(
             " ".join(f"--{name}={value}" for name, value in of.items()) for of in (there, wrong)
         )
         raise UserError(
-            f"Expected {said} and the hparams of {run.path}, or no flags. Received: {received}."
+            f"Expected {said} and its hparams for {run.path}. Received: {received}. Omit them."
         )
     return run
 
@@ -251,7 +251,7 @@ class TrainedRun(RunDirectory):
         for other in others:
             if other._ids != self._ids:
                 raise UserError(
-                    f"Expected one problem and vocabulary in --ensemble. Received: {other.path}."
+                    f"Expected --ensemble of one problem and vocabulary. Received: {other.path}."
                 )
             models.append(other.on(self.devices).model(**how))
         return Ensemble(models) if others else models[0]

@@ -10,7 +10,7 @@ ckpt-STEP is the mean, computed in float64, of checkpoint STEP and the N-1 befor
 
 chooses weights, beam size and alpha by sacreBLEU on dev. It compares the newest checkpoint, the
 average of the newest, and the average of those that t2t-trainer --keep_best kept. If the learning
-rate falls to 0 at the end, the average of the newest takes only checkpoints from the fall. Then it
+rate falls to 0 at the end, the newest are only those saved while it falls. Then it
 tries beam sizes and length penalties with the best weights. The usual choice is an average (the
 newest checkpoint if the rate falls to 0), beam 4 and alpha 0.6. It is kept unless another choice is
 better by more than 0.3 BLEU.
@@ -46,7 +46,7 @@ class AverageRequest:
 
     model_dir: str = flag("", "The run whose checkpoints to average.")
     output_dir: str = flag("avg/", "Where to write the average; default with --tune: RUN/finished.")
-    n: int = flag(8, "How many checkpoints to average; --tune averages at most so many.", least=1)
+    n: int = flag(8, "How many checkpoints to average; --tune averages at most this many.", least=1)
     min_steps: int = flag(0, "Ignore checkpoints before this step.", least=0)
     wait_minutes: int = flag(0, "Wait up to this many minutes for another checkpoint.", least=0)
     last_only: bool = flag(False, "Write only the average of the last n checkpoints.")
@@ -163,8 +163,8 @@ def _check_free(run: RunDirectory, out: RunDirectory, n: int) -> None:
     if others or (out.path / TUNED).exists():
         made = f"averages with --n={min(others)}" if others else f"{TUNED} of t2t-avg-all --tune"
         raise UserError(
-            "Expected --output_dir to be a new folder, or one that averages of this run with "
-            f"--n={n} were written to. Received: {out.path}, with {made}. Name another folder."
+            "Expected --output_dir to be a new folder, or one with averages of this run by "
+            f"--n={n}. Received: {out.path}, with {made}. Name another folder."
         )
 
 

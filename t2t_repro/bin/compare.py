@@ -7,7 +7,7 @@
       --hparams_sets=transformer_base_v1,transformer_base_v2 --output_dir=sets
 
 Each combination of depth, warm-up, variant and seed is a run directory under OUTPUT_DIR/cells.
-Between post-norm and pre-norm only the sequences of pre- and postprocessing differ; between sets,
+Between post-norm and pre-norm only the sequences of pre- and postprocessing differ; for sets,
 the report lists the differences. Each variant enters the comparison with its best warm-up. A run
 that diverges counts as a result. The outputs are report.html (self-contained), report.md,
 report.json, results.csv and the pictures. If interrupted, run the same command to resume. Given
@@ -38,8 +38,8 @@ class CompareFlags:
 
     hparams_sets: str = flag(
         "",
-        "Hparam sets to compare, separated by commas. Replaces --hparams_set, which compares its "
-        "post-norm with its pre-norm. Overrides of one set go in brackets: "
+        "Hparam sets to compare, separated by commas; default: the post-norm and the pre-norm of "
+        "--hparams_set. Overrides of one set go in brackets: "
         "transformer_base_v1,transformer_base_v2[batch_size=1024].",
     )
     depths: str = flag("", "Numbers of layers per stack, separated by commas; default: the set's.")
@@ -80,8 +80,8 @@ def study_of(args: flags.FlagValues) -> Study:
     problem = registry.get_problem(args.problem)
     if problem.packed_length:
         raise UserError(
-            f"Expected a problem with one sentence pair an example. Received: {args.problem}, "
-            "which is packed. Use the unpacked problem."
+            f"Expected an unpacked problem. Received: {args.problem}, which is packed. Use the "
+            "unpacked problem."
         )
     bleu_sentences = args.bleu_sentences
     if bleu_sentences is None:

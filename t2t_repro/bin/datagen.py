@@ -4,7 +4,7 @@
 
 reads the raw files in --tmp_dir (and downloads them if the problem can), and writes
 problem-train-00000-of-00100 and so on to --data_dir. Existing files are kept. It uses all cores;
-the bytes do not depend on their number. If interrupted, run the same command to resume.
+the files do not depend on how many. If interrupted, run the same command to resume.
 --check_only checks the text and makes no data. --runner runs on a cluster with Apache Beam.
 """
 
@@ -78,7 +78,7 @@ class DataFlags:
     pipeline_options: str = flag(
         "", "Options for Apache Beam, such as '--flink_master=host:8081 --parallelism=64'."
     )
-    overwrite: bool = flag(False, "Make files again that exist already.")
+    overwrite: bool = flag(False, "Make existing files again.")
     only_list: bool = flag(False, "List the problems that match --problem, or all, and exit.")
     t2t_usr_dir: str | None = flag(None, "Your own package of problems.")
     vocab_size: int = flag(
@@ -120,7 +120,7 @@ def main(args: flags.FlagValues) -> None:
     machine = machine_of(args)
     vocabulary = vocabulary_of(args)
     if args.t2t_exact and any(vocabulary.values()):
-        raise UserError("Expected --t2t_exact, or --vocab, --vocab_size or --vocab_from, not both.")
+        raise UserError("Expected --t2t_exact without --vocab, --vocab_size or --vocab_from.")
     raw = [name for each in (Treebank, RawText) for name in flags_of(each) if args[name].present]
     options = {name: args[name].value for name in raw}
     RawText.from_flags(options)  # which contradict each other, perhaps
@@ -238,7 +238,7 @@ def make_data(job: "Job", machine: Any, parent: str | None) -> dict:
         known, its = overlap(old, new), overlap(new, old)
         if known or its:
             print(f"  warning: {known:,} dev pairs are in the training text of {parent},")
-            print(f"  and {its:,} dev pairs of the run in this text. Remove all: BLEU is inflated.")
+            print(f"  and {its:,} of its dev pairs in this text. Remove them: they inflate BLEU.")
     return summary
 
 
@@ -295,7 +295,7 @@ def chosen_problems(wanted: str, excluded: str = "") -> list[str]:
 def print_summary(summary: dict) -> None:
     """Prints what was generated as a table."""
     sizes = dict.fromkeys(summary["vocab_size"].values())
-    print(f"{summary['problem']}: vocabulary of {' and '.join(map(str, sizes))}")
+    print(f"{summary['problem']}: vocabulary of {' and '.join(map(str, sizes))} ids")
     for split, made in summary["splits"].items():
         tokens, longest, empty = made["tokens"], made["longest"], made["empty"]
         print(

@@ -13,8 +13,8 @@ with the teacher on dev (DIR/dev/comparison.json).
                                write these sentences from the teacher's translations
 
 Each stage runs a program, whose command is printed. If interrupted, run the same command to resume;
-finished stages are not repeated. A larger --train_steps continues the training. Except if the
-student's learning rate falls to 0 at the end: then give a new folder. docs/extras.md has more.
+finished stages are not repeated. A larger --train_steps continues the training. If the student's
+learning rate falls to 0 at the end, give a new folder instead. docs/extras.md has more.
 """
 
 from absl import flags

@@ -7,7 +7,7 @@ split, prints a table and writes eval-SPLIT-STEP.json into the run. With --eval_
 checkpoint of another run, the file's name says so. The metrics are teacher-forced: each token is
 predicted from the reference tokens before it. approx_bleu_score and rouge compare ids, padding
 included, batch by batch, as in T2T. With a small vocabulary or short sentences even an untrained
-model gets a score there. For a BLEU to publish, decode and use t2t-bleu.
+model scores above 0 there. For a BLEU to publish, decode and use t2t-bleu.
 """
 
 import dataclasses

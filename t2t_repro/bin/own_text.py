@@ -8,7 +8,7 @@ trains, chooses checkpoints, beams and alpha, scores the test set, exports, and 
 (mine/index.html) and a record (mine/own-text.json). Each stage runs a program, whose command
 is printed. If interrupted, run the same command to resume; finished stages are not repeated. With a
 larger --train_minutes or --train_steps it continues the training and repeats the stages after it.
-Except if the hparam set's learning rate falls to 0 at the end: then give a new folder.
+If the hparam set's learning rate falls to 0 at the end, give a new folder instead.
 """
 
 import dataclasses
@@ -26,7 +26,7 @@ _TEXT = {
         "text": "Source text, one sentence a line, or both sides in .tsv, .csv, .jsonl or .tmx. "
         "Each may be .gz; several are separated by commas."
     },
-    "train_target": {"text": "Target sentences, line by line those of --source."},
+    "train_target": {"text": "The target sentences, one for each line of --source."},
 }
 # Those of the text, two of them under other names.
 TextFlags = dataclasses.make_dataclass(

@@ -6,8 +6,8 @@
   t2t-paper reproduce --table=3                  table 3 at 1/8 of its widths, on Multi30k
 
 Tables: 2 (BLEU and training FLOPs), 3 (the variations and their parameters), 4 (parsing). `tables`
-shows the results of runs beside the paper's: BLEU, perplexity, cost, F1. It reads the run
---output_dir, or the runs in it, and writes paper.html, paper.md and paper.json there.
+shows the results of runs beside the paper's: BLEU, perplexity, cost, F1. It reads
+--output_dir, a run or a folder of runs, and writes paper.html, paper.md and paper.json there.
 
 Each row becomes a run in --output_dir, with the paper's settings (docs/paper.md). Each step runs a
 program, whose command is printed. If interrupted, run the same command to resume. Table 3 trains
@@ -39,15 +39,15 @@ ACTIONS = ("tables", "reproduce")
 class Request:
     """The flags of t2t-paper."""
 
-    action: str = flag("tables", "tables or reproduce (--action is optional).", choices=ACTIONS)
+    action: str = flag("tables", "tables or reproduce, with or without --action=.", choices=ACTIONS)
     table: int | None = flag(
-        None, "2, 3 or 4; default: all tables to print, table 2 to reproduce.", least=2, most=4
+        None, "2, 3 or 4; default: all with tables, 2 with reproduce.", least=2, most=4
     )
     rows: str = flag(
         "",
         f"Rows, separated by commas; default for 3: all. Table 2: {', '.join(reproduce.TABLE2)}.",
     )
-    output_dir: str = flag("paper_runs", "The folder of the runs; for tables also one run.")
+    output_dir: str = flag("paper_runs", "The folder of the runs; with tables, also a single run.")
     data_dir: str = flag("t2t_data", "The folder of TFRecords, which are made if missing.")
     tmp_dir: str = flag("/tmp/t2t_datagen", "The folder of the raw files, downloads among them.")
     hparams: str = flag("", "Overrides for all rows, such as batch_size=8192 on large devices.")
@@ -69,7 +69,7 @@ class Request:
                 raise unknown("row of the table", name, known)
         if not asked and self.table != 3:
             raise UserError(
-                f"Expected --rows, of these: {', '.join(reproduce.TABLE2)}. Received: none."
+                f"Expected --rows, one or more of: {', '.join(reproduce.TABLE2)}. Received: none."
             )
         return asked or list(reproduce.TABLE3)
 

@@ -41,7 +41,7 @@ _COLUMNS = ("loss", "bleu", "approx_bleu_score", "accuracy", "accuracy_per_seque
 class ShowFlags:
     """The flags of t2t-show."""
 
-    output_dir: str | None = flag(None, "The run directory; --output_dir is optional.")
+    output_dir: str | None = flag(None, "The run directory, with or without --output_dir=.")
     json: bool = flag(False, "Print JSON instead of text.")
     verify: bool = flag(False, "Check hashes and translations against provenance.json.")
     t2t_usr_dir: str | None = flag(None, "Your own package of hparam sets.")
@@ -83,7 +83,7 @@ def verify(folder: pathlib.Path, *, as_json: bool) -> None:
         rows = [{"state": state, "what": what} for state, what in found]
         print(json.dumps({"verified": not bad, "checks": rows}, indent=1))
     else:
-        print(f"{bad} checks failed: changed or missing." if bad else "Nothing has changed.")
+        print(f"Changed or missing: {bad} of {len(found)}." if bad else "Nothing has changed.")
     if bad:
         sys.exit(1)
 

@@ -80,7 +80,7 @@ class TrainFlags:
     generate_data: bool = flag(False, "Make the problem's missing data files first.")
     schedule: str = flag(SCHEDULES[0], "What to do; the first two do the same.", choices=SCHEDULES)
     train_steps: int | None = flag(
-        None, "The step (gathered update) at which the run ends; default: the set's.", least=1
+        None, "The step at which the run ends; default: the set's.", least=1
     )
     eval_steps: int = flag(
         100, "Batches per evaluation, spread over all lengths; 0: the whole split.", least=0

@@ -144,7 +144,7 @@ class StopOnNonFinite(keras.callbacks.Callback):
             raise UserError(
                 "Expected a finite loss and finite gradients. Received: non-finite ones at step "
                 f"{made + 1}, batch {batch + 1} of the epoch; the update was skipped. "
-                f"{WHAT_TO_DO}; or allow it by max_nonfinite_steps={self._skipped}."
+                f"{WHAT_TO_DO}; or skip such steps: max_nonfinite_steps={self._skipped}."
             )
 
     def _made(self) -> int:

@@ -62,8 +62,8 @@ def reader_of(source: str, target: str | None) -> Reader | None:
         received = f"{source} and {target}" if target else source
         raise UserError(
             "Expected two files, one sentence a line, or one file with both sides "
-            f"({', '.join(READERS)}). Received: {received}. Add the targets, remove one file, or "
-            "rename it."
+            f"({', '.join(READERS)}). Received: {received}. Add the target file, remove one file, "
+            "or give the file one of these endings."
         )
     return ours
 

@@ -53,7 +53,7 @@ class RawText:
         None, "The source files of dev; default: pairs drawn from training."
     )
     dev_target: str | None = flag(None, "The target files of --dev_source.")
-    test_source: str | None = flag(None, "The source files of test, which stays plain text.")
+    test_source: str | None = flag(None, "The source files of test; they stay plain text.")
     test_target: str | None = flag(None, "The target files of --test_source.")
     source_language: str | None = flag(None, "The source's " + _LANGUAGE.format("en", "en", "GB"))
     target_language: str | None = flag(None, "The target's " + _LANGUAGE.format("de", "de", "AT"))
@@ -73,7 +73,7 @@ class RawText:
         least=1,
         most=50_000,
     )
-    train_weights: str | None = flag(None, "How often to repeat each training corpus: 1,2.5.")
+    train_weights: str | None = flag(None, "How often to repeat each training corpus, as 1,2.5.")
 
     @classmethod
     def from_flags(cls, options: Mapping[str, Any]) -> tuple["RawText", dict[str, Any]]:

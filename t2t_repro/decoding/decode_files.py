@@ -74,7 +74,7 @@ class DecodeRequest:
     engine: str = flag(
         "tensorflow", "tensorflow (Keras, on JAX too) or ctranslate2 (on CPU).", choices=ENGINES
     )
-    compute_type: str = flag("default", "CTranslate2's: float32, int8, ...; default: as stored.")
+    compute_type: str = flag("default", "CTranslate2's type: int8, ...; default: as stored.")
     worker_gpu: int | None = flag(None, "How many GPUs; default: all, or the CPU.", least=1)
     engine_dir: str | None = flag(None, "A CTranslate2 model; default: made when needed.")
     decode_shards: int = flag(1, "The same as the decode hparam shards.", least=1)
@@ -209,8 +209,8 @@ class DecodeJob:
         for path, of in beside.items():
             if path and (there := count_and_digest(path, of)[0]) != lines:
                 raise UserError(
-                    f"Expected as many lines in {path} as are decoded of {source}. Received: "
-                    f"{there:,} instead of {lines:,}."
+                    f"Expected {lines:,} lines in {path}, one for each line of {source} to decode. "
+                    f"Received: {there:,}."
                 )
 
     def searches(self) -> int:
@@ -261,7 +261,7 @@ class DecodeJob:
         say(f"Wrote {self.target}")
         if reader := translator.reader:
             say(str(reader))
-            if repairs := self._outputs().get("the numbers of repairs"):
+            if repairs := self._outputs().get("the file of repair counts"):
                 write_text_atomic(repairs, reader.as_json())
 
     def _outputs(self) -> dict[str, str | None]:
@@ -276,7 +276,7 @@ class DecodeJob:
             found |= {f"the file of the {name}": path for name, path in sides(self.target).items()}
         as_written = settings.raw_output or settings.identity_output
         if self.run.problem.writes_trees and not as_written:
-            found["the numbers of repairs"] = f"{self.target}.repairs.json"
+            found["the file of repair counts"] = f"{self.target}.repairs.json"
         return found
 
     @property

@@ -267,10 +267,10 @@ def _candidates(run: Any, n: int) -> list[tuple[str, list[pathlib.Path]]]:
 
     add("the newest checkpoint", newest[-1:])
     if ranking.ranking:
-        add(f"the best by {ranking.metric}", ranked[:1])
-    add(f"the mean of the newest {len(newest)}", newest)
+        add(f"the best checkpoint by {ranking.metric}", ranked[:1])
+    add(f"the mean of the newest {len(newest)} checkpoints", newest)
     if ranking.ranking:
-        add(f"the mean of the best {len(ranked)} by {ranking.metric}", ranked)
+        add(f"the mean of the best {len(ranked)} checkpoints by {ranking.metric}", ranked)
     for _, paths in found.values():
         for path in paths:
             checkpoints.verify(path)

@@ -28,8 +28,7 @@ class DistillRequest:
     )
     repeat_gold: int | None = flag(
         None,
-        "How often the teacher's own training pairs are added; default: 0, with --back_translate "
-        "1.",
+        "How often to add the teacher's own training pairs; default: 0, with --back_translate 1.",
         least=0,
         most=1000,
     )
@@ -42,7 +41,7 @@ class DistillRequest:
     )
     warm_start: bool = flag(False, "Start the student from the teacher's weights.")
     train_steps: int = flag(
-        0, "Training steps of the student; 0: as its set or the teacher.", least=0
+        0, "Training steps of the student; 0: those of its set or the teacher.", least=0
     )
     t2t_usr_dir: str | None = flag(None, "Your own package of problems.")
 

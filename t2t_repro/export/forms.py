@@ -55,13 +55,13 @@ class ExportRequest:
     format: str = flag("saved_model", "The format of the export.", choices=tuple(FORMS))
     export_dir: str | None = flag(
         None,
-        "The folder to write to; default: OUTPUT_DIR/export/STEP, with the format before STEP "
-        "(except for a SavedModel) and --quantize after it.",
+        "The folder to write to; default: OUTPUT_DIR/export/[FORMAT-]STEP[-QUANTIZE], without "
+        "FORMAT for a SavedModel.",
     )
     checkpoint_path: str | None = flag(
         None, "A ckpt-STEP folder; default: the newest of --output_dir; for RUN/best, the best."
     )
-    decode_hparams: str | None = flag(None, 'Decode hparams to keep: "beam_size=4,alpha=0.6".')
+    decode_hparams: str | None = flag(None, 'Decode hparams to export: "beam_size=4,alpha=0.6".')
     quantize: str = flag(
         "float32",
         "How the weights are stored: float32; float16 (not for ONNX); int8 (ONNX and CTranslate2); "

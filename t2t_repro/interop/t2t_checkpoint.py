@@ -128,13 +128,13 @@ def find(path: str | os.PathLike) -> pathlib.Path:
         if (path / f"{name}.index").is_file():
             return path / name
         raise UserError(
-            f"Expected a tensor2tensor run with a file {file} that names a checkpoint in its "
-            f"folder. Received: {name or text!r}. Give the path of a checkpoint, model.ckpt-STEP."
+            f"Expected {file} to name a checkpoint in its folder. Received: {name or text!r}. Give "
+            "the path of a checkpoint, such as model.ckpt-STEP."
         )
     prefix = path.with_name(_PARTS.sub("", path.name))
     if prefix.with_name(prefix.name + ".index").is_file():
         return prefix
-    raise UserError(f"Expected a TensorFlow 1 checkpoint. Received: {path}, without .index.")
+    raise UserError(f"Expected a TensorFlow 1 checkpoint. Received: {path}, without a .index file.")
 
 
 def beside(path: str | os.PathLike) -> list[pathlib.Path]:

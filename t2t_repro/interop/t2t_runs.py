@@ -139,7 +139,7 @@ def import_checkpoint(
             if each not in stateful:
                 arrays.pop(checkpoints.TRAINING, None)
             checkpoints.write(run.checkpoints_dir, arrays, checkpoints.State(step=each.step()))
-            state = "optimizer state and all" if each in stateful else "without optimizer state"
+            state = "with optimizer state" if each in stateful else "without optimizer state"
             say(
                 f"Imported {each.prefix} (step {each.step()}, {len(shapes)} variables, {state}) "
                 f"as {where_to[each]}."
@@ -276,7 +276,7 @@ def export_checkpoint(
             copy.write(file.read_bytes())
     prefix = t2t_checkpoint.write(target, step, arrays)
     if (own := list(names.values())) != run.problem.vocab_filenames:
-        say(f"tensor2tensor's {config.problem} does not read {' and '.join(own)}: give it ids.")
+        say(f"tensor2tensor's {config.problem} does not read {' and '.join(own)}; feed it ids.")
     rest = "with optimizer state" if with_optimizer else "without optimizer state"
     if has_state and not with_optimizer:  # of the moving average there is none either
         rest += f", because of {unknown_there or f'ema_decay={hp.ema_decay}'}"

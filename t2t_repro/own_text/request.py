@@ -36,7 +36,7 @@ class OwnTextRequest:
     )
     hparams_set: str = flag("", "The name of an hparam set; default: by the size of the text.")
     hparams: str = flag("", 'Overrides of the set: "name=value,name=value".')
-    train_steps: int = flag(0, "The most steps to train; 0: as many as the set.", least=0)
+    train_steps: int = flag(0, "The most steps to train; 0: those of the set.", least=0)
     train_minutes: float | None = flag(
         None,
         "About how many minutes to train at most; 0: no limit. Default: 40 on a CPU, 0 on a GPU.",

@@ -68,9 +68,9 @@ def comparison(results: Results) -> str:
     steps = study.variants[0].hparams.train_steps
     about = (
         f"{len(results.cells)} of {len(study.cells())} runs of {steps:,} steps on {study.problem}. "
-        "Post-norm and pre-norm with the same setting and seed differ only in the order of the "
-        "sublayers' norm. With a warm-up of 0 the learning rate begins at the peak of the set's "
-        "own warm-up."
+        "Post-norm and pre-norm with the same setting and seed differ only in the place of the "
+        "norm: after or before each sublayer. With a warm-up of 0 the learning rate begins at the "
+        "peak of the set's own warm-up."
     )
     tables = [better, _results_table(results), _differing_table(study)]
     title, captions = " against ".join(study.names), pictures.draw(results, folder)

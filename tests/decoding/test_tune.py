@@ -76,7 +76,7 @@ def test_weights_then_alpha_then_beams_and_of_equals_the_usual(made, tried, tmp_
         (2.5, 5, 1.0),
     ]
     assert found.weights.steps == (20, 30) and str(found.search) == "beam_size=4,alpha=1"
-    assert found.weights.name == "the mean of the best 2 by loss (steps 20, 30)"
+    assert found.weights.name == "the mean of the best 2 checkpoints by loss (steps 20, 30)"
     (only,) = checkpoints.list_checkpoints(out.path)
     assert only.name == "ckpt-30" and checkpoints.verify(only).averaged == (20, 30)
     assert sorted(path.name for path in out.path.iterdir()) == [

@@ -55,7 +55,7 @@ CHECKS = (
     Check("leakage", "the pair is also in dev or test", models.leaked, severity=ERROR),
     Check("blank", "both sides are empty", characters.both_sides_empty),
     Check("copy", "the target is a copy of the source", characters.copied),
-    Check("duplicate", "the same pair came before", models.duplicate),
+    Check("duplicate", "the pair repeats an earlier one", models.duplicate),
     Check("markup", "HTML or XML tags or entities", characters.markup),
     Check("invisible", "control or zero-width characters, or tabs", characters.invisible),
     Check("encoding", "text decoded with the wrong encoding", characters.encoding),
@@ -221,8 +221,8 @@ def examine(
         share = sum(counts.values()) / max(1, total)
         findings.append(Finding(check, counts, share, first[number], usual))
     notes = [
-        f"{each.share:.0%} of the pairs: {each.check.text}. So many are usual for this corpus, so "
-        "none of them is dropped for it."
+        f"{each.share:.0%} of the pairs: {each.check.text}. This is usual for this corpus, so no "
+        "pair is dropped for it."
         for each in findings
         if each.usual and each.check.name not in keep
     ]
