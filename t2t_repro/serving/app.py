@@ -289,11 +289,11 @@ class _Metrics:
         kept: dict[str, Any] = {"registry": self.registry}
         seconds, batch = kept | {"buckets": _SECONDS}, ["kind", "model"]
         ProcessCollector(**kept)  # memory, processor time, open files
-        Gauge("Jobs that are waiting.", "Jobs that wait.", **kept).set_function(queue_length)
+        Gauge("t2t_queue_length", "Jobs that wait.", **kept).set_function(queue_length)
         self._requests = Counter("t2t_requests", "Answers.", ["path", "status"], **kept)
-        self._latency = Histogram("Seconds per answer.", "Of an answer.", ["path"], **seconds)
+        self._latency = Histogram("t2t_request_seconds", "Of an answer.", ["path"], **seconds)
         self._sentences = Counter("t2t_sentences", "Sentences translated.", ["model"], **kept)
-        self._batch_seconds = Histogram("Seconds per batch.", "Of a batch.", batch, **seconds)
+        self._batch_seconds = Histogram("t2t_batch_seconds", "Of a batch.", batch, **seconds)
         sizes = kept | {"buckets": _SIZES}
         self._batch_size = Histogram("t2t_batch_size", "Jobs per batch.", batch, **sizes)
 

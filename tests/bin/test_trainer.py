@@ -83,7 +83,7 @@ def test_a_signal_saves_the_step_and_the_same_command_continues(
     assert said in capsys.readouterr().err and at in (1, 2)
     run(*flags, "--generate_data", "--schedule=train")
     out = capsys.readouterr().out
-    assert f"Continuing from {path} (step {at})." in out and "step 3/3" in out
+    assert f"{path} (step {at})" in out and "step 3/3" in out
 
 
 @pytest.mark.slow

@@ -59,7 +59,7 @@ def test_a_torn_checkpoint_is_named_and_what_is_done_again_is_in_the_metrics_onc
     evaluations, said = go(10)
     assert evaluations == [10]
     assert re.search("bytes in .*ckpt-9/training.npz", said)
-    assert re.search(r"Continuing from .*ckpt-5 \(step 5\)", said)
+    assert "ckpt-5 (step 5)" in said
     assert [row["step"] for row in steps(run)] == list(range(1, 11))
 
 
