@@ -20,8 +20,8 @@ pytestmark = pytest.mark.slow
 PROBLEM = "algorithmic_reverse_binary40_test"
 TIMEOUT = 300  # seconds a launch may take; on a machine with nothing else to do it takes ten
 NO_DROPOUT = "attention_dropout=0,layer_prepostprocess_dropout=0,relu_dropout=0"
-STEPS = 120
-OFTEN = 20  # steps from one checkpoint and evaluation to the next
+STEPS = 60
+OFTEN = 10  # steps from one checkpoint and evaluation to the next
 
 
 class Launch:
@@ -109,7 +109,7 @@ def test_workers_that_were_killed_and_stopped_end_as_if_they_had_not_been(folder
     Launch(folder, "straight", dropping, 2).end()
 
     launch = Launch(folder, "halted", dropping, 2)
-    launch.wait_for_step(30)
+    launch.wait_for_step(15)
     launch.processes[1].kill()
     killed = time.monotonic()
     assert launch.processes[0].wait(TIMEOUT) != 0
@@ -117,12 +117,12 @@ def test_workers_that_were_killed_and_stopped_end_as_if_they_had_not_been(folder
     launch.end(code=None)
 
     launch = Launch(folder, "halted", dropping, 2)
-    launch.wait_for_step(50)
+    launch.wait_for_step(25)
     launch.processes[1].terminate()  # this worker alone
     said = launch.end(code=143)
     saved = re.search(r"at step (\d+), saved as", said[0])
     assert f"at step {saved[1]}," in said[1]
-    assert 50 <= int(saved[1]) < STEPS
+    assert 25 <= int(saved[1]) < STEPS
     assert (folder / "halted-0" / "checkpoints" / f"ckpt-{saved[1]}").is_dir()
 
     said = Launch(folder, "halted", dropping, 2).end()
