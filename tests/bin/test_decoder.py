@@ -78,7 +78,7 @@ def test_scores(numbers, tmp_path, capsys):
     assert all(abs(3 * float(mean) - float(total)) < 1e-5 for mean, total in rows)
     assert len(rows) == 2 and len((tmp_path / "out.jsonl001").read_text().splitlines()) == 2
     said = capsys.readouterr().err
-    assert re.search(r"out001: [\d.]+ a token over all 6 tokens, perplexity [\d.]+", said)
+    assert re.search(r"out001\. .* [\d.]+ per token over all 6 tokens, perplexity [\d.]+", said)
 
 
 def test_every_option_of_a_file_together(numbers, source, tmp_path):

@@ -89,7 +89,7 @@ def test_a_run_that_stopped_early(run, capsys):
     file.write_text(json.dumps(values))
     said = shown(capsys, f"--output_dir={run.path}")
     assert "step 20 of 40 (50%), stopped early, last report" in said
-    assert f"Continue: t2t-trainer --output_dir={run.path} --eval_early_stopping_steps=0\n" in said
+    assert f"t2t-trainer --output_dir={run.path} --eval_early_stopping_steps=0\n" in said
     with run.locked():
         assert run_view.view(run).stopped_early == ""
     run.append_metrics({"kind": "train", "step": 40, "time": 1.0, "loss": 2.0})
