@@ -50,7 +50,7 @@ def test_flags(run, tmp_path, capsys):
     assert {w.dtype for w in loaded.weights if w.dtype.is_floating} == {tf.float16}
     readme = (path / "README.md").read_text()
     said = capsys.readouterr().out
-    assert "float16" in said and re.search(r"a (drop|gain) of \d+\.\d\d on 2 sentences", said)
+    assert "float16" in said and re.search(r"a (drop|gain) of \d+\.\d\d on 2 dev sentences", said)
     assert "float16" in readme and "`serving_default` is `tf_example`" in readme
 
 
@@ -59,10 +59,10 @@ def test_what_a_quantized_model_loses_is_measured(run, tmp_path, capsys):
     flags = [f"--output_dir={run.path}", settings, "--format=ctranslate2", "--quantize=int8"]
     call(exporter, *flags, "--max_bleu_drop=100")
     said = capsys.readouterr().out
-    assert re.search(r"a (drop|gain) of \d+\.\d\d on 2 sentences", said)
+    assert re.search(r"a (drop|gain) of \d+\.\d\d on 2 dev sentences", said)
     folder = run.path / "export" / "ctranslate2-7-int8"
     assert (folder / "model.bin").exists()
-    assert f"t2t-decoder --engine=ctranslate2 --engine_dir={folder} decodes" in said
+    assert f"t2t-decoder --engine=ctranslate2 --engine_dir={folder}" in said
 
     # Used by its README alone.
     sentence = "A man is sleeping."
