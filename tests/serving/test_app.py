@@ -1,13 +1,17 @@
 """The application, without a network and without a model."""
 
+import asyncio
+import gc
 import re
+import threading
 
+import httpx2 as httpx
 import pytest
 from starlette.testclient import TestClient
 
 from t2t_repro.serving import app
 from t2t_repro.serving.request import ServerRequest
-from tests.serving.conftest import served
+from tests.serving.conftest import FakeModel, served
 
 LIMITS = ServerRequest(max_sentences=4, max_sentence_tokens=20, timeout_s=20.0)
 
@@ -48,6 +52,21 @@ def test_lines_and_sentences_are_translated_in_their_places(client, model):
     assert (whole["translation"], len(whole["sentences"])) == ("WHO SINGS? WE DO.\nALL", 1)
 
 
+def test_each_request_has_its_own_model(model):
+    other = FakeModel()
+    with TestClient(app.create(served(model, other), LIMITS)) as client:
+        client.post("/translate", json={"inputs": ["a", "b"], "model": "de-en"})
+        client.post("/translate", json={"inputs": "c"})
+        client.post("/attention", json={"inputs": "d", "targets": "e", "model": "de-en"})
+        assert [m["name"] for m in client.get("/healthz").json()["models"]] == ["en-de", "de-en"]
+        metrics = client.get("/metrics").text
+        for name, count in (("en-de", 1.0), ("de-en", 2.0)):
+            assert f't2t_sentences_total{{model="{name}"}} {count}' in metrics
+            assert f't2t_batch_size_sum{{kind="translate",model="{name}"}} {count}' in metrics
+    assert model.batches == [["c"]]
+    assert [len(batch) for batch in other.batches] == [2, 1]
+
+
 def test_attention(client, model):
     asked = {"inputs": "a b c", "targets": "x y"}
     answer = client.post("/attention", json=asked)
@@ -66,6 +85,7 @@ def test_attention(client, model):
     "method, path, body, status, name",
     [
         ("POST", "/translate", b"\xff\xfe\x00", 400, "JSON"),
+        ("POST", "/translate", b"[" * 1900, 400, "JSON"),
         ("POST", "/translate", b"[1]", 400, "object"),
         ("POST", "/translate", b'{"inputs": ["a", 1]}', 400, "inputs"),
         ("POST", "/translate", b'{"inputs": "\\ud800"}', 400, "JSON"),
@@ -74,7 +94,10 @@ def test_attention(client, model):
         ("POST", "/translate", b'{"inputs": "a", "n_best": true}', 400, "n_best"),
         ("POST", "/translate", b'{"inputs": "a", "split": 1}', 400, "split"),
         ("POST", "/translate", b'{"inputs": "a", "model": "fr-en"}', 400, "model"),
+        ("POST", "/translate", b'{"inputs": "%s"}' % (b"a " * 30), 413, "20 tokens"),
+        ("POST", "/translate", b'{"inputs": [%s]}' % b",".join([b'""'] * 5), 413, "4 sentences"),
         ("POST", "/translate", b'{"inputs": "%s"}' % (b"a.\\n" * 9), 413, "4 sentences"),
+        ("POST", "/translate", b" " * 1_000_001, 413, "1000000 bytes"),
         ("POST", "/attention", b"{}", 400, "inputs"),
         ("GET", "/translate", b"", 405, ""),
         ("GET", "/nothing", b"", 404, ""),
@@ -88,6 +111,74 @@ def test_errors_are_json_with_a_status(client, method, path, body, status, name)
     assert translations(client.post("/translate", json={"inputs": "a"}))[0]["translation"] == "A"
 
 
+def test_a_body_that_does_not_say_how_long_it_is(client):
+    answer = client.post("/translate", content=(b" " * 400_000 for _ in range(3)))
+    assert (answer.status_code, answer.headers["connection"]) == (413, "close")
+
+
+def test_a_sentence_that_cannot_be_computed(client, caplog):
+    answer = client.post("/translate", json={"inputs": ["a", "poison"]})
+    assert answer.status_code == 500 and "error" in answer.json()
+    assert "RuntimeError: no" in caplog.text
+    assert translations(client.post("/translate", json={"inputs": "a"}))[0]["translation"] == "A"
+
+
+def running(model, limits, test, **batching):
+    """Runs `test(client, application)` on an event loop, where requests go on side by side."""
+
+    async def run():
+        application = app.create(served(model), limits, **batching)
+        transport = httpx.ASGITransport(application)
+        async with httpx.AsyncClient(transport=transport, base_url="http://server") as client:
+            try:
+                return await test(client, application)
+            finally:
+                model.go.set()
+
+    answer = asyncio.run(run())
+    gc.collect()  # now asyncio complains of errors that nobody looked at
+    return answer
+
+
+async def until(event: threading.Event):
+    assert await asyncio.to_thread(event.wait, 20)
+
+
+def test_a_full_queue_is_503_and_says_when_to_try_again(model):
+    model.go.clear()
+
+    async def test(client, application):
+        first = asyncio.ensure_future(client.post("/translate", json={"inputs": "a"}))
+        await until(model.began)
+        second = asyncio.ensure_future(client.post("/translate", json={"inputs": ["b", "c"]}))
+        while "t2t_queue_length 2.0" not in (await client.get("/metrics")).text:
+            await asyncio.sleep(0.01)
+        refused = await client.post("/translate", json={"inputs": "d"})
+        model.go.set()
+        return refused, await first, await second
+
+    refused, first, second = running(model, LIMITS, test, max_queue=2, batch_timeout=0.0)
+    assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
+    assert [t["translation"] for t in translations(first) + translations(second)] == ["A", "B", "C"]
+
+
+def test_no_answer_in_time_is_504_and_what_waited_is_not_computed(model, caplog):
+    model.go.clear()
+
+    async def test(client, application):
+        body = {"inputs": "a"}
+        answers = await asyncio.gather(*(client.post("/translate", json=body) for _ in range(3)))
+        model.go.set()
+        return answers, await client.post("/translate", json={"inputs": "after"})
+
+    limits = ServerRequest(timeout_s=0.3)
+    answers, after = running(model, limits, test, max_batch_size=1, batch_timeout=0.0)
+    assert [answer.status_code for answer in answers] == [504] * 3
+    assert translations(after)[0]["translation"] == "AFTER"
+    assert model.batches == [["a"], ["after"]]
+    assert caplog.text == ""
+
+
 def test_metrics_count(client):
     client.post("/translate", json={"inputs": ["a", "b"]})
     client.post("/translate", content=b"no")
@@ -99,8 +190,6 @@ def test_metrics_count(client):
         't2t_requests_total{path="other",status="404"} 2.0',
         't2t_request_seconds_count{path="/translate"} 2.0',
         "t2t_queue_length 0.0",
-        't2t_sentences_total{model="en-de"} 2.0',
-        't2t_batch_size_sum{kind="translate",model="en-de"} 2.0',
     ):
         assert line in lines
     assert not any("secret" in line for line in lines)
@@ -115,6 +204,9 @@ def test_health_says_what_is_served_and_that_it_stops(model):
         decoded = {"problem": "text2text_tmpdir", "beam_size": 3, "alpha": 0.6, "attention": True}
         limits = {"max_sentences": 4, "max_sentence_tokens": 20, "timeout_s": 20.0}
         assert answer.json() == {"status": "ok", "models": [named | decoded], "limits": limits}
+    answer = client.get("/healthz")
+    assert (answer.status_code, answer.json()["status"]) == (503, "stopping")
+    assert client.post("/translate", json={"inputs": "a"}).status_code == 503
 
 
 def test_pages_of_an_origin_that_was_named_may_ask(model):

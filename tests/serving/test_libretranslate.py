@@ -41,6 +41,8 @@ def test_its_client(client, monkeypatch):
 @pytest.mark.parametrize(
     "asked, answer",
     [
+        ({"q": "a b"}, {"translatedText": "A B"}),
+        ({"q": ["a b", ""]}, {"translatedText": ["A B", ""]}),
         ({"q": []}, {"translatedText": []}),
         ({"q": "a b", "alternatives": 1}, {"translatedText": "A B", "alternatives": ["A B"]}),
         ({"q": "a", "format": "text", "api_key": ""}, {"translatedText": "A"}),
@@ -52,6 +54,16 @@ def test_its_client(client, monkeypatch):
 def test_what_it_documents(client, asked, answer):
     asked = {"source": "en", "target": "de", **asked}
     assert client.post("/translate", json=asked).json() == answer
+
+
+@pytest.mark.parametrize("form", ["data", "files", "params"])
+def test_the_forms_of_its_clients(client, form):
+    """Urlencoded, multipart as a browser's FormData, and a query string without a body."""
+    asked = {"q": "ä &q=b\nc", "source": "en", "target": "de", "format": ""}
+    if form == "files":  # a value without a file's name
+        asked = {name: (None, value) for name, value in asked.items()}
+    assert client.post("/translate", **{form: asked}).json() == {"translatedText": "Ä &Q=B\nC"}
+    assert client.post("/detect", **{form: {"q": asked["q"]}}).json()[0]["language"] in ("de", "en")
 
 
 @pytest.mark.parametrize(
@@ -74,6 +86,8 @@ def test_values_in_two_places_and_a_byte_order_mark(client, query, body):
         ({"q": [1]}, 400, "q"),
         ({"format": "html"}, 400, "format"),
         ({"alternatives": -1}, 400, "alternatives"),
+        ({"q": ["a"] * 5}, 413, "4 sentences"),
+        ({"q": "a " * 20}, 413, "20 tokens"),
     ],
 )
 def test_what_is_refused(client, asked, status, name):

@@ -60,6 +60,12 @@ def test_the_best_stay_and_the_first_is_found(run, add, make_model):
         checkpoints.restore(model, checkpoints.find(run.path / "best"))
 
 
+def test_adding_again_changes_nothing_and_the_earlier_of_equals_is_first(run, add):
+    for step in (30, 20, 30):
+        assert add(step, KeepBest(count=2), loss=1.0)
+    assert ranked(run) == [20, 30]
+
+
 def test_of_another_metric_more_is_better_and_the_metric_may_change(run, add):
     for step, accuracy in {10: 0.5, 20: 0.9, 30: 0.7}.items():
         add(step, KeepBest(count=2, metric="accuracy"), loss=step, accuracy=accuracy)

@@ -1,4 +1,5 @@
 import errno
+import json
 import os
 import re
 import threading
@@ -42,6 +43,23 @@ def fill_the_disk(monkeypatch):
     monkeypatch.setattr(np, "savez", full)
 
 
+def flipped(content, at=0.5):
+    data = bytearray(content)
+    data[int(len(data) * at)] ^= 0xFF
+    return bytes(data)
+
+
+def test_a_ranking_goes_before_the_newest(tmp_path, save):
+    save(3, 5, 7)
+    ranking = {"ranking": [{"step": 5}, {"step": 7}, {"step": 3}]}
+    (tmp_path / "ranking.json").write_text(json.dumps(ranking))
+    assert checkpoints.find(tmp_path).name == "ckpt-5"
+    (tmp_path / "ckpt-5" / WEIGHTS).unlink()
+    assert checkpoints.latest(tmp_path, lambda text: None).name == "ckpt-7"
+    (tmp_path / "ranking.json").write_text("torn")
+    assert checkpoints.latest(tmp_path).name == "ckpt-7"
+
+
 @pytest.mark.parametrize("links", [True, False])
 def test_weights_alone_are_copied(tmp_path, make_model, save, monkeypatch, links):
     def refuse(*paths):
@@ -60,13 +78,32 @@ def test_weights_alone_are_copied(tmp_path, make_model, save, monkeypatch, links
         assert_same(model, other)
 
 
-def test_a_damaged_checkpoint_is_named_on_stderr_and_the_one_before_it_taken(
-    tmp_path, save, capsys
+DAMAGES = {
+    "cut": lambda content: content[:-20],
+    "empty": lambda content: b"",
+    "flipped": flipped,
+    # Still JSON, but not of the schema.
+    "renamed": lambda content: content.replace(b"format", b"fromat").replace(b"PK", b"KP"),
+    "missing": None,
+}
+
+
+@pytest.mark.parametrize("file", [WEIGHTS, TRAINING, "state.json"])
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_a_damaged_checkpoint_is_named_and_the_one_before_it_taken(
+    tmp_path, save, capsys, file, damage
 ):
-    (save(1, 2)[1] / WEIGHTS).unlink()
+    victim = save(1, 2)[1] / file
+    if damage:
+        victim.write_bytes(damage(victim.read_bytes()))
+    else:
+        victim.unlink()
+    warnings = []
+    assert checkpoints.latest(tmp_path, warnings.append).name == "ckpt-1"
+    assert f"ckpt-2/{file}" in warnings[0]
     assert checkpoints.find(tmp_path).name == "ckpt-1"
     out, err = capsys.readouterr()  # stdout may be the translations
-    assert out == "" and f"ckpt-2/{WEIGHTS}" in err
+    assert out == "" and file in err
 
 
 def test_no_checkpoint_says_what_to_give(tmp_path):
