@@ -61,7 +61,7 @@ def test_the_best_stay_and_the_first_is_found(run, add, make_model):
 
 
 def test_adding_again_changes_nothing_and_the_earlier_of_equals_is_first(run, add):
-    for step in (30, 20, 30):
+    for step in (30, 20, 30, 20):
         assert add(step, KeepBest(count=2), loss=1.0)
     assert ranked(run) == [20, 30]
 

@@ -9,9 +9,9 @@ import shutil
 import tempfile
 from unittest import mock
 
-import hypothesis
 import numpy as np
 import pytest
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
@@ -182,6 +182,6 @@ class RunMachine(RuleBasedStateMachine):
 
 
 TestRunMachine = RunMachine.TestCase
-TestRunMachine.settings = hypothesis.settings(
-    max_examples=30, stateful_step_count=12, deadline=None, derandomize=True, phases=["generate"]
+TestRunMachine.settings = settings(  # of "ci": it may be slow
+    settings.get_profile("ci"), max_examples=30, stateful_step_count=12, phases=["generate"]
 )
