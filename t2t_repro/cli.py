@@ -250,9 +250,9 @@ def _one_line(error: Exception) -> str:
     full = "No space left" in text or "File too large" in text  # TensorFlow's
     if process.lacks_memory(error):
         text = (
-            f"Out of memory: {text.partition(chr(10))[0]} Lower batch_size; lower max_length if "
-            "only the longest sentences do not fit. t2t-trainer --find_batch_size finds a size "
-            "that fits."
+            "Out of memory. Lower batch_size, or max_length if only the longest sentences do not "
+            "fit. t2t-trainer --find_batch_size finds a batch_size that fits. "
+            + text.partition("\n")[0]
         )
     elif isinstance(error, OSError) and error.strerror:
         text = error.strerror + (f": {error.filename!r}" if error.filename is not None else "")

@@ -95,7 +95,7 @@ def read(folder: pathlib.Path) -> Record | None:
     """
     if not (folder / NAME).exists():
         return None
-    return schema.read(folder / NAME, Record, "Delete it, and the text that t2t-datagen made.")
+    return schema.read(folder / NAME, Record, "Delete it and t2t-datagen's text files there.")
 
 
 def repeated(paths: Sequence[str]) -> float:

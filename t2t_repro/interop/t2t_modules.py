@@ -198,8 +198,8 @@ INSTEAD = {
         "t2t_repro.registry.register_model"
     ),
     "utils.hparam": "start from a set of tensor2tensor.models.transformer and change it",
-    "layers.common_layers": "use those of t2t_repro.layers, written with keras.ops",
-    "layers.common_attention": "use those of t2t_repro.layers, written with keras.ops",
+    "layers.common_layers": "use the Keras layers of t2t_repro.layers",
+    "layers.common_attention": "use the Keras layers of t2t_repro.layers",
     "data_generators.generator_utils.generate_files": _NO_GENERATE_DATA,
     "data_generators.generator_utils.generate_dataset_and_shuffle": _NO_GENERATE_DATA,
 }

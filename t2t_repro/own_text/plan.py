@@ -266,7 +266,7 @@ def expectation(text: Text, steps: int, own_steps: int, found: Measured) -> str:
         found: what a trial of it has measured.
     """
     if text.train.pairs < _LEAST_PAIRS:
-        return f"Expect no translator: {text.train.pairs:,} pairs are too few for any training."
+        return f"A usable translator is unlikely: {text.train.pairs:,} pairs are too few."
     usable = next(tokens for words, tokens in USABLE if text.words <= words)
     of = f"a sample of the text has {text.words:,} distinct words"
     if steps * found.tokens_per_step >= usable:
