@@ -34,7 +34,7 @@ BUDGETS = {
     "t2t_repro/text": 1160,
     "t2t_repro/training": 2552,
     "t2t_repro/views": 907,
-    "tests": 19996,
+    "tests": 20000,
 }
 NO_CODE = {
     *(tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE),

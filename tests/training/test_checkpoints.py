@@ -106,6 +106,12 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_it_taken(
     assert out == "" and file in err
 
 
+def test_leftovers_of_a_killed_writer_are_removed(tmp_path, save):
+    (tmp_path / "ckpt-4.incomplete").mkdir()
+    save(5)
+    assert [path.name for path in tmp_path.iterdir()] == ["ckpt-5"]
+
+
 def test_no_checkpoint_says_what_to_give(tmp_path):
     for path in (tmp_path, tmp_path / "ckpt-8"):
         with pytest.raises(UserError):
