@@ -83,11 +83,11 @@ PAPER_ENFR: dict[str, Row] = {
         _BIG_ENFR,
     ),
     "paper_table2_big_enfr_separate": (
-        "big_enfr with a table for each language, as T2T's own; the paper shares them (3.4).",
+        "big_enfr with separate embeddings per language, as in T2T; the paper shares them (3.4).",
         {**_BIG_ENFR, "shared_embedding_and_softmax_weights": False},
     ),
     "paper_table2_big_enfr_attention_dropout": (
-        "big_enfr with attention dropout 0.1 too, as T2T's own; the paper names none.",
+        "big_enfr with attention dropout 0.1 too, as in T2T's set; the paper mentions none.",
         {**_BIG_ENFR, "attention_dropout": 0.1},
     ),
 }

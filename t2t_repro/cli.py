@@ -110,7 +110,7 @@ def warn_unused(args: flags.FlagValues, names: Iterable[str]) -> None:
     """Warns of those of these flags that were given and have no effect."""
     given = [f"--{name}" for name in names if args[name].present]
     if given:
-        print(f"Warning: {', '.join(given)} had no effect beside the other flags.", file=sys.stderr)
+        print(f"Warning: {', '.join(given)} had no effect, given the other flags.", file=sys.stderr)
 
 
 def check_given(values: Mapping[str, Any], hints: Mapping[str, str]) -> None:

@@ -138,8 +138,8 @@ def _conflicts(hp: "HParams") -> Iterator[str]:
     gathered = hp.optimizer_multistep_accumulate_steps
     if (snake_case(hp.optimizer) == "multistep_adam") != (gathered > 0):
         yield (
-            "optimizer=multistep_adam exactly if optimizer_multistep_accumulate_steps > 0. "
-            f"Received: optimizer={hp.optimizer} and {gathered}"
+            "optimizer=multistep_adam if and only if optimizer_multistep_accumulate_steps > 0. "
+            f"Received: optimizer={hp.optimizer}, optimizer_multistep_accumulate_steps={gathered}"
         )
     if hp.effective_batch_size:
         # As it is written: by "Adam" tensor2tensor's legacy rate is another than by "adam".
@@ -147,9 +147,9 @@ def _conflicts(hp: "HParams") -> Iterator[str]:
             yield f"optimizer=adam with effective_batch_size. Received: optimizer={hp.optimizer}"
         if hp.reads_train_steps or hp.bidirectional_steps:
             yield (
-                "effective_batch_size, which multiplies train_steps, without hparams that depend "
-                "on train_steps: bidirectional_steps, subword_dropout_final_steps, some factors of "
-                "learning_rate_schedule"
+                "no hparams that depend on train_steps with effective_batch_size, which multiplies "
+                "train_steps. They are bidirectional_steps, subword_dropout_final_steps and some "
+                "factors of learning_rate_schedule"
             )
     if hp.model in BASELINES:
         return

@@ -111,7 +111,7 @@ class TrainingPlan:
             "memory": f"about {size_text(self.memory)}{room}",
             "time": f"{self.steps:,} steps of {float(f'{self.step_seconds:.3g}'):,g} s: "
             f"{duration(3600 * self.hours)}; {self.flop / 1e12:,.3g} TFLOP a step, and "
-            f"{machine.rate / 1e9:,.0f} GFLOP/s of matrix products a device, measured now",
+            f"{machine.rate / 1e9:,.0f} GFLOP/s in matrix products per device, measured now",
             "checkpoints": f"{self.checkpoints} x {size_text(self.checkpoint)} in {self.run}; "
             f"{size_text(self.disk_free)} are free",
         }
@@ -146,7 +146,7 @@ def look_ahead(request: TrainRequest, where: Devices) -> TrainingPlan | None:
     if wishes.plan or wishes.yes or where.cluster.size > 1:
         print(f"This machine cannot do this training: {why}", flush=True)
         return plan
-    raise UserError(f"Expected a machine that can do this, or --yes to try. Received: {why}")
+    raise UserError(f"Expected --yes, or a machine that can do this training. Received: {why}")
 
 
 def examine(where: Devices, hparams: HParams, seconds: tuple[float, float] = _SECONDS) -> Machine:
@@ -237,7 +237,7 @@ def lacks(plan: TrainingPlan) -> dict[str, str]:
         size = sum(wanted[folder] for folder in folders)
         if size > free:
             needed = f"it needs about {size_text(size)} of disk in {' and '.join(folders)}"
-            found["disk"] = f"{needed}, and {size_text(free)} are free (--keep_checkpoint_max=1)"
+            found["disk"] = f"{needed}, and {size_text(free)} are free; try --keep_checkpoint_max=1"
     if plan.hours > MOST_HOURS:
         found["time"] = f"it would take {duration(3600 * plan.hours)}"
     return found

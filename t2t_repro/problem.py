@@ -436,7 +436,7 @@ def check_text(problem: Problem, what: str) -> None:
         UserError: naming both.
     """
     if not isinstance(problem, Text2TextProblem) or problem.writes_trees:
-        raise UserError(f"Expected a problem of text for {what}. Received: {problem.name}.")
+        raise UserError(f"Expected a text-to-text problem for {what}. Received: {problem.name}.")
 
 
 class TranslateProblem(Text2TextProblem):

@@ -187,7 +187,7 @@ def load_usr_dir(path: str) -> None:
         sys.path.remove(str(folder.parent))
     if module.__file__ != str(init):
         raise UserError(
-            f"Expected --t2t_usr_dir with a new name. Received: {path}, named as {module.__file__}."
+            f"Expected --t2t_usr_dir not named like {module.__file__}. Received: {path}. Rename it."
         )
     _USR_DIRS[folder.name] = str(folder)
 

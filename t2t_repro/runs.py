@@ -60,7 +60,7 @@ def trained_run(
             " ".join(f"--{name}={value}" for name, value in of.items()) for of in (there, wrong)
         )
         raise UserError(
-            f"Expected {said} and its hparams for {run.path}. Received: {received}. Omit them."
+            f"Expected {said} and the hparams of {run.path}. Received: {received}. Omit the flags."
         )
     return run
 

@@ -44,7 +44,7 @@ def parse(text: str | bytes, kind: type[T], name: str, fix: str = "") -> T:
         first = error.errors(include_url=False, include_context=False)[0]
     field = ".".join(map(str, first["loc"]))
     received = (f"{field}: " if field else "") + first["msg"].rstrip(".")
-    raise Malformed(f"Expected {name} as a program writes it. Received: {received}. {fix}".rstrip())
+    raise Malformed(f"Expected {name} to be valid. Received: {received}. {fix}".rstrip())
 
 
 @functools.cache

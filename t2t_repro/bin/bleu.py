@@ -32,7 +32,7 @@ class BleuFlags:
 
     translation: str | None = flag(None, "The translated file.")
     baseline: str | None = flag(
-        None, "A translation to compare with: prints both BLEU with intervals, and the p-value."
+        None, "A translation to compare with; prints both BLEU scores, intervals and the p-value."
     )
     json_file: str | None = flag(None, "A JSON file to write all scores and signatures to.")
 

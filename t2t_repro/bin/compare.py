@@ -38,8 +38,8 @@ class CompareFlags:
 
     hparams_sets: str = flag(
         "",
-        "Hparam sets to compare, separated by commas; default: the post-norm and the pre-norm of "
-        "--hparams_set. Overrides of one set go in brackets: "
+        "Hparam sets to compare, separated by commas; default: --hparams_set with post-norm and "
+        "with pre-norm. Overrides of one set go in brackets: "
         "transformer_base_v1,transformer_base_v2[batch_size=1024].",
     )
     depths: str = flag("", "Numbers of layers per stack, separated by commas; default: the set's.")

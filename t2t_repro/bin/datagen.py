@@ -96,7 +96,7 @@ class DataFlags:
     )
     t2t_exact: bool = flag(
         False,
-        "tensor2tensor's number of files; its 2^15 subwords, unless the problem sets a number.",
+        "Make as many files as tensor2tensor, and 2^15 subwords unless the problem sets a number.",
     )
     check_data: bool | None = flag(
         None, "Check the text first, and write a report; default: only for your own text."

@@ -122,7 +122,7 @@ def _rate(rates: list[float]) -> tuple[float, str]:
     rate, why = rates[-1], "the last rate of the parent run"
     half = rates[len(rates) // 2]
     if rate < _FELL * half:
-        rate, why = half, "the rate at half of the parent run: its last rate is near 0"
+        rate, why = half, "the rate halfway through the parent run: its last rate is near 0"
     return float(f"{rate:.3g}"), why
 
 

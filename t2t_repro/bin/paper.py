@@ -39,13 +39,13 @@ ACTIONS = ("tables", "reproduce")
 class Request:
     """The flags of t2t-paper."""
 
-    action: str = flag("tables", "tables or reproduce, with or without --action=.", choices=ACTIONS)
+    action: str = flag("tables", "tables or reproduce; --action= may be left out.", choices=ACTIONS)
     table: int | None = flag(
-        None, "2, 3 or 4; default: all with tables, 2 with reproduce.", least=2, most=4
+        None, "2, 3 or 4. Default: for tables, all three; for reproduce, 2.", least=2, most=4
     )
     rows: str = flag(
         "",
-        f"Rows, separated by commas; default for 3: all. Table 2: {', '.join(reproduce.TABLE2)}.",
+        f"Comma-separated rows; default for table 3: all. Table 2: {', '.join(reproduce.TABLE2)}.",
     )
     output_dir: str = flag("paper_runs", "The folder of the runs; with tables, also a single run.")
     data_dir: str = flag("t2t_data", "The folder of TFRecords, which are made if missing.")

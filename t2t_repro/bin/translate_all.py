@@ -51,7 +51,7 @@ class TranslateAllRequest:
     data_dir: str | None = flag(None, "The folder of the vocabulary; default: the run's data_dir.")
     t2t_usr_dir: str | None = flag(None, "Your own package of problems.")
     source: str = flag(dataclasses.MISSING, "The text, one sentence a line; UTF-8, plain or .gz.")
-    reference: str | None = flag(None, "The reference translations, to write scores and the curve.")
+    reference: str | None = flag(None, "The reference translations, to score and plot each step.")
     translations_dir: str = flag("translations", "The folder of the translations.")
     min_steps: int = flag(0, "Skip checkpoints before this step.", least=0)
     wait_minutes: float = flag(0, "Wait up to this many minutes for another checkpoint.", least=0)
@@ -177,8 +177,8 @@ def _check_folder(folder: pathlib.Path, made_with: dict[str, Any]) -> None:
     if before != made_with and (before or made):
         names = [n for n in {**before, **made_with} if before.get(n) != made_with.get(n)]
         raise UserError(
-            f"Expected {folder} to hold only translations made with the same {', '.join(names)}. "
-            f"Received: translations made with others, or {_SETTINGS} is missing. {how}"
+            f"Expected {folder} to hold only translations made with this command's "
+            f"{', '.join(names)}. Received: other values, or {_SETTINGS} is missing. {how}"
         )
     if not before:
         write_text_atomic(path, json.dumps(made_with, indent=1) + "\n")

@@ -36,7 +36,7 @@ class VisualizeRequest:
     target: str | None = flag(None, "The translation of --source; default: the model's own.")
     decode_hparams: str | None = flag(None, 'Decode hparams: "beam_size=4,alpha=0.6".')
     checkpoint_path: str | None = flag(
-        None, "A ckpt-STEP folder; default: the newest of --output_dir; for RUN/best, the best."
+        None, "A ckpt-STEP folder; default: the newest in --output_dir (in RUN/best, the best)."
     )
     explain: str | None = flag(None, "Write a page here that runs the model in a browser.")
     positions: bool = flag(False, "Draw the model's positional encodings.")

@@ -169,10 +169,10 @@ class _Work:
         found = len(drawn.dev) + len(drawn.test)
         if found < dev + test:
             raise UserError(
-                f"Expected {dev + test:,} pairs for dev and test with at most {splits.MANY} "
-                "near-duplicates in training, and half of the pairs left for training. Received: "
-                f"{found:,} of {count:,}. Lower --dev_size and --test_size, or give files by "
-                "--dev_source and --test_source."
+                f"Expected {dev + test:,} pairs for dev and test, each with at most {splits.MANY} "
+                "near-duplicates in training, and half of all pairs left for training. Received: "
+                f"{found:,} such pairs of {count:,}. Lower --dev_size and --test_size, or give "
+                "files by --dev_source and --test_source."
             )
         return drawn
 

@@ -15,7 +15,7 @@ from t2t_repro.fields import flag, flags_of
 SPLITS = ("train", "dev", "test")
 SHORT = {"train_source": "source", "train_target": "target"}  # as t2t-own-text calls these
 _FILES = "one sentence a line, or .tsv, .csv, .jsonl or .tmx files, which hold both sides"
-_LANGUAGE = 'language code in TMX, or in "translation" of JSON lines, such as {} or {}-{}.'
+_LANGUAGE = 'language code in .tmx, or in the field "translation" of .jsonl, such as {} or {}-{}.'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,7 +53,7 @@ class RawText:
         None, "The source files of dev; default: pairs drawn from training."
     )
     dev_target: str | None = flag(None, "The target files of --dev_source.")
-    test_source: str | None = flag(None, "The source files of test; they stay plain text.")
+    test_source: str | None = flag(None, "The source files of test; no TFRecords are made of them.")
     test_target: str | None = flag(None, "The target files of --test_source.")
     source_language: str | None = flag(None, "The source's " + _LANGUAGE.format("en", "en", "GB"))
     target_language: str | None = flag(None, "The target's " + _LANGUAGE.format("de", "de", "AT"))
@@ -62,8 +62,8 @@ class RawText:
     )
     dev_size: int | None = flag(
         None,
-        "How many pairs to draw for dev; training loses their near-duplicates. Default without "
-        "--dev_source: 5%, at most 2000.",
+        "How many pairs to draw for dev; their near-duplicates are dropped from training. "
+        "Default without --dev_source: 5%, at most 2000.",
         least=1,
         most=50_000,
     )
@@ -73,7 +73,7 @@ class RawText:
         least=1,
         most=50_000,
     )
-    train_weights: str | None = flag(None, "How often to repeat each training corpus, as 1,2.5.")
+    train_weights: str | None = flag(None, "How often to use each training corpus, such as 1,2.5.")
 
     @classmethod
     def from_flags(cls, options: Mapping[str, Any]) -> tuple["RawText", dict[str, Any]]:

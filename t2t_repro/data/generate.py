@@ -393,7 +393,7 @@ def _is_there(files: Files, summary: Mapping[str, Any], report: Report) -> bool:
         report(f"Keeping the {count} existing {name} files; --overwrite replaces them.")
         return True
     if there:
-        report(f"Only {there} of {count} {name} files exist; making all of them again.")
+        report(f"The {name} files are incomplete ({there} of {count}); making all of them again.")
     return False
 
 
@@ -474,8 +474,8 @@ def _check_vocabulary(job: Job, kept: bool, report: Report) -> bool:
     asked = job.problem.has_asked_vocabularies(folder)
     if kept and not (asked and there == names):
         raise UserError(
-            f"Expected in {job.data_dir!r} the vocabulary of the files there: "
-            f"{' and '.join(names)}. Received: none, or another one. Restore it, use another "
+            f"Expected the vocabulary that the files in {job.data_dir!r} were made with: "
+            f"{' and '.join(names)}. Received: none, or a different one. Restore it, use another "
             "--data_dir, or remake everything with --overwrite."
         )
     made = _built_vocabulary(job)[1]

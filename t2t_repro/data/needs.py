@@ -50,7 +50,7 @@ class DataNeeds:
         if not self.downloads:
             return f"to be made in {self.data_dir}"
         names = ", ".join(f"{file.name} of {size_text(file.size)}" for file in self.downloads)
-        disk = size_text(self.raw_disk + self.data_disk)
+        disk = f"needs {size_text(self.raw_disk + self.data_disk)} of disk"
         return f"to be made in {self.data_dir}, {disk} with downloads to {self.tmp_dir}: {names}"
 
 

@@ -186,8 +186,8 @@ def _check(path: str, features: list[str], ids: np.ndarray, lengths: np.ndarray)
     of_side = lengths[:, [features.index(side) for side in sides]]
     if not lengths.all() or (lengths != of_side).any() or ids.min(initial=0) < 0:
         raise UserError(
-            f"Expected each record in {path} to have non-negative ids in the int64 features "
-            f"{features}, and on a packed side equally many in each. Received: another record. "
+            f"Expected each record in {path} to have non-negative int64 ids in {features}, the "
+            "same number in all features of one side. Received: a record that does not. "
             "Check --data_dir and --problem, or make the file again: t2t-datagen --overwrite."
         )
 
@@ -224,7 +224,7 @@ def changes(
     turns = alike and packing.learns_its_targets(problem)
     subwords = {n: encoders[n] for n in SIDES if isinstance(encoders[n], SubwordTextEncoder)}
     for name, fits, needs in (
-        ("bidirectional_steps", turns, "one vocabulary for both sides (no distillation)"),
+        ("bidirectional_steps", turns, "one vocabulary for both sides, without distillation"),
         ("subword_dropout", subwords, "a vocabulary of tensor2tensor's subwords"),
     ):
         if getattr(hparams, name) and (problem.packed_length or not fits):

@@ -62,23 +62,23 @@ class DecodeRequest:
         "text", "The format of --decode_to_file: text, or JSON lines.", choices=("text", "jsonl")
     )
     partial_targets_file: str | None = flag(None, "Forced prefixes, one line for each source line.")
-    ensemble: str | None = flag(None, "RUN2,RUN3: an ensemble of these with --output_dir.")
+    ensemble: str | None = flag(None, "RUN2,RUN3: runs that form an ensemble with --output_dir.")
     decode_reference: str | None = flag(None, "The reference translations; prints BLEU.")
     decode_hparams: str | None = flag(None, 'Decode hparams: "name=value,name=value".')
     checkpoint_path: str | None = flag(
-        None, "A ckpt-STEP folder; default: the newest of --output_dir; for RUN/best, the best."
+        None, "A ckpt-STEP folder; default: the newest in --output_dir (in RUN/best, the best)."
     )
     decode_interactive: bool = flag(False, "Translate sentences that you type.")
     eval_use_test_set: bool = flag(False, "Decode the problem's test split instead of dev.")
     t2t_exact: bool = flag(False, "Batch, limit and score exactly as tensor2tensor does.")
     engine: str = flag(
-        "tensorflow", "tensorflow (Keras, on JAX too) or ctranslate2 (on CPU).", choices=ENGINES
+        "tensorflow", "tensorflow: Keras, also on JAX; ctranslate2: only on CPU.", choices=ENGINES
     )
-    compute_type: str = flag("default", "CTranslate2's type: int8, ...; default: as stored.")
+    compute_type: str = flag("default", "CTranslate2 compute type: int8, ...; default: as stored.")
     worker_gpu: int | None = flag(None, "How many GPUs; default: all, or the CPU.", least=1)
     engine_dir: str | None = flag(None, "A CTranslate2 model; default: made when needed.")
-    decode_shards: int = flag(1, "The same as the decode hparam shards.", least=1)
-    worker_id: int = flag(0, "The same as the decode hparam shard_id.", least=0)
+    decode_shards: int = flag(1, "Files the source is split into (decode hparam shards).", least=1)
+    worker_id: int = flag(0, "The shard to decode (the decode hparam shard_id).", least=0)
     given: frozenset[str] = frozenset()
 
     def settings(self, run: Any, say: Callable[[str], None] = lambda text: None) -> DecodeHParams:

@@ -20,15 +20,15 @@ class DistillRequest:
     )
     back_translate: str = flag(
         "",
-        "Sentences in the teacher's target language, in the same form. The student learns the "
-        "other direction: from the teacher's translations of them to these sentences.",
+        "Sentences in the teacher's source language, in files as for --monolingual. The "
+        "student learns the other direction: from the teacher's translations to these sentences.",
     )
     n_best: int = flag(
         1, "How many translations of each sentence to learn from.", least=1, most=1000
     )
     repeat_gold: int | None = flag(
         None,
-        "How often to add the teacher's own training pairs; default: 0, with --back_translate 1.",
+        "How often to add the teacher's own training pairs; default: 0, or 1 if --back_translate.",
         least=0,
         most=1000,
     )

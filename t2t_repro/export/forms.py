@@ -59,7 +59,7 @@ class ExportRequest:
         "FORMAT for a SavedModel.",
     )
     checkpoint_path: str | None = flag(
-        None, "A ckpt-STEP folder; default: the newest of --output_dir; for RUN/best, the best."
+        None, "A ckpt-STEP folder; default: the newest in --output_dir (in RUN/best, the best)."
     )
     decode_hparams: str | None = flag(None, 'Decode hparams to export: "beam_size=4,alpha=0.6".')
     quantize: str = flag(
@@ -224,7 +224,7 @@ def _examples(
     except UserError as error:
         if request.max_bleu_drop is not None:
             raise
-        say(f"The loss of BLEU by {request.quantize} was not measured. {error}")
+        say(f"How much BLEU {request.quantize} loses was not measured. {error}")
         return []
 
 

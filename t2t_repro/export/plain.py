@@ -153,8 +153,8 @@ def _check(model: keras.Model, program: str, relative: bool) -> None:
         values = ", ".join(f"{n}={getattr(hp, n)}" for name in names for n in name.split(", "))
         raise UserError(
             f"Expected a model that {program} can compute: post-norm (none, dan) or pre-norm "
-            "(n, da), layer norm, heads that split hidden_size, dot-product attention over all "
-            f"positions, one kind of positions. Received: {values}. Use --format=saved_model."
+            "(n, da), layer norm, heads of size hidden_size/num_heads, dot-product attention over "
+            f"all positions, one position encoding. Received: {values}. Use --format=saved_model."
         )
 
 

@@ -89,7 +89,7 @@ def _check_attention(kind: Any) -> None:
         raise UserError(
             "Expected another self_attention_type for a tensor2tensor model. Received: "
             "local_unmasked, whose decoder in tensor2tensor sees the tokens that it predicts. Use "
-            "local_mask_right, which is the same there."
+            "local_mask_right, which t2t_repro and tensor2tensor compute alike."
         )
 
 

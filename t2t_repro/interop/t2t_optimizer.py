@@ -88,7 +88,7 @@ def check(hparams: HParams, advice: str = "") -> None:
     """
     if unknown := unknown_there(hparams):
         raise UserError(
-            f"Expected hparams whose optimizer slots tensor2tensor has. Received: {unknown}. "
+            f"Expected hparams whose optimizer state tensor2tensor can hold. Received: {unknown}. "
             f"{advice}".rstrip()
         )
 

@@ -282,7 +282,7 @@ def export_checkpoint(
         rest += f", because of {unknown_there or f'ema_decay={hp.ema_decay}'}"
     say(f"Wrote {prefix} from {path}: weights {rest}.")
     its_own = _T2T_SETS.get(config.hparams.model, _T2T_LSTM)
-    say(f"If tensor2tensor lacks {config.hparams_set!r}, run it with --hparams_set={its_own}.")
+    say(f"If tensor2tensor lacks {config.hparams_set!r}, give it --hparams_set={its_own}.")
     return prefix
 
 

@@ -175,7 +175,7 @@ def reconcile(
     if wrong:
         raise UserError(
             f"Expected hparams that fit the checkpoint's variables. Received: {'; '.join(wrong)}. "
-            "Give the hparams.json, or --hparams_set and --hparams, of the training."
+            "Give the training's hparams.json, or its --hparams_set and --hparams."
         )
     return HParams(**values | changes), [f"{name}={value!r}" for name, value in changes.items()]
 

@@ -87,10 +87,10 @@ def _unsupported(contents: dict[str, dict[str, Any]], full: str) -> Unsupported:
     module, _, name = full.rpartition(".")
     if instead is None and module == f"{_TOP}.models.transformer":
         known = registry.list_hparams()
-        instead = f"it has the sets of t2t-trainer --registry_help.{suggest(name, known)}"
+        instead = f"t2t-trainer --registry_help lists the supported sets.{suggest(name, known)}"
     elif instead is None and module in contents:
         known = sorted(contents[module])
-        instead = f"of {module} there are: {', '.join(known)}.{suggest(name, known)}"
+        instead = f"from {module} you may import: {', '.join(known)}.{suggest(name, known)}"
     elif instead is None:
         have = sorted(name.removeprefix(f"{_TOP}.") for name in contents)
         instead = f"from tensor2tensor, a --t2t_usr_dir may import: {', '.join(have)}"

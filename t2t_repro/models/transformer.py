@@ -180,7 +180,7 @@ class Transformer(SequenceModel):
             raise UserError(
                 "Expected a model that keeps attention weights. Received: "
                 f"attention_chunk_size={self.hparams.attention_chunk_size}. Build it "
-                "with 0: the same variables then give the same outputs, and the weights."
+                "with 0: its variables and outputs are the same, and it keeps the weights."
             )
         batch = as_batch(batch)
         sources, targets = segments(batch)

@@ -270,7 +270,7 @@ def expectation(text: Text, steps: int, own_steps: int, found: Measured) -> str:
     usable = next(tokens for words, tokens in USABLE if text.words <= words)
     of = f"a sample of the text has {text.words:,} distinct words"
     if steps * found.tokens_per_step >= usable:
-        return f"Expect a usable translator for text like this, {USABLE_BLEU} BLEU or more: {of}."
+        return f"Expect a usable translator ({USABLE_BLEU} BLEU or more on such text), since {of}."
     needed = math.ceil(usable / found.tokens_per_step)
     minutes = math.ceil(needed * found.seconds_per_step / (1 - _SHARE) / 600) * 10
     longer = f" --train_steps={needed}" * (needed > own_steps)

@@ -231,7 +231,7 @@ def _conclusions(results: Results) -> Table:
             word = judge(gain, half, each.gain, each.equal)
             rows.append((each.text, "PPL" if less else "BLEU", each.gain, gain, half, seeds, word))
     note = (
-        "then, here: the gain of the better row in the paper and in these runs, seed by seed. "
+        "then: the better row's lead in the paper. here: its mean lead in these runs. "
         "confirmed: the 95 % interval of the difference (Student's t over the seeds) excludes 0; "
         f'for "as good", it is within {EQUAL_WITHIN} BLEU. not testable: fewer than two seeds, or '
         "the interval includes both 0 and the paper's gain. not confirmed: all else."

@@ -71,9 +71,9 @@ def table2(runs: Sequence[RunDirectory] = ()) -> list[Table]:
         for system in published.TABLE2
     ]
     notes = [
-        "BLEU: tokenised, compounds split. sacreBLEU of the paper's systems is estimated as 0.978 "
-        "BLEU - 0.05, fitted to 2,000 checkpoints of NVIDIA's. FLOP: hours x devices x the rate of "
-        f"their matrix products; the paper's Transformer: {published.GPUS} P100 at "
+        "BLEU: tokenised, compounds split. sacreBLEU of the paper's systems: estimated as 0.978 x "
+        "BLEU - 0.05, a line fitted to 2,000 checkpoints by NVIDIA. FLOP: hours x devices x rate "
+        f"of a device's matrix products; for the paper's Transformer, {published.GPUS} P100 at "
         f"{published.SUSTAINED_TFLOPS} TFLOP/s.",
     ]
     for run in runs:
@@ -124,9 +124,9 @@ def table3(runs: Sequence[RunDirectory] = ()) -> list[Table]:
             count = _read(run.path / PLAN).get("parameters")
             rows.append((str(run.path), *own, *known, None, count and count / 1e6))
     note = (
-        "set: paper_table3_NAME; its first letter is the paper's row. Empty: as in base. paper, "
-        f"ours: millions of parameters, ours with {published.VOCABULARY:,} ids (docs/paper.md "
-        "says why). Runs: sacreBLEU on their own dev split."
+        "set: NAME in paper_table3_NAME; its first letter is the row in the paper. Empty: as in "
+        f"base. paper and ours: millions of parameters; ours with {published.VOCABULARY:,} ids "
+        "(docs/paper.md says why). BLEU of runs: sacreBLEU on their own dev split."
     )
     heads = f"set | {' | '.join(published.BASE)} | PPL :.2f | BLEU :.4g | paper | ours :.1f"
     title = "Table 3: the variations, on newstest2013, and their parameters in millions"

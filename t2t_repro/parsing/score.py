@@ -107,14 +107,14 @@ def main(argv: Sequence[str]) -> None:
     parser.add_argument("--gold", required=True, help="The gold trees, one a line.")
     predicted = parser.add_mutually_exclusive_group(required=True)
     predicted.add_argument("--predicted", help="The predicted trees; an empty line for none.")
-    predicted.add_argument("--predicted_tags", help="Instead of --predicted: decoded tags.")
+    predicted.add_argument("--predicted_tags", help="Or linearised tags, decoded with raw_output.")
     parser.add_argument("--json_file", help="A JSON file to write all scores to.")
     parser.add_argument("--trees_file", help="A file to write the scored trees to.")
     parser.add_argument(
         "--gold_parts_of_speech",
         action=argparse.BooleanOptionalAction,
         help="Give the leaves the gold parts of speech, by which EVALB recognizes punctuation: a "
-        "comma tagged as a noun makes its sentence an error. Default: with --predicted_tags.",
+        "comma tagged as a noun makes its sentence an error. Default: only with --predicted_tags.",
     )
     parser.add_argument("--cutoff", type=int, default=40, help="Also score trees <= CUTOFF words.")
     parser.add_argument("--worst", type=int, default=3, help="Print this many of the worst trees.")

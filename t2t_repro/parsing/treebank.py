@@ -155,8 +155,8 @@ def write(path: pathlib.Path, lines: Iterable[str]) -> None:
         write_text_atomic(path, text)
     elif path.read_bytes() != text.encode():
         raise UserError(
-            f"Expected {path} as --treebank_dir and --treebank_split make it, or no such file. "
-            "Received: another one. Delete it, and make the data again with --overwrite."
+            f"Expected {path} to be missing, or as --treebank_dir and --treebank_split make it. "
+            "Received: a different file. Delete it, and make the data again with --overwrite."
         )
 
 

@@ -155,7 +155,7 @@ def words_and_tags_from_wsj_tree(tree_string: str, where: str = "tree") -> tuple
 def linearised(tree: Tree, where: str) -> tuple[str, str]:
     """As `words_and_tags_from_wsj_tree`, of a tree that is read."""
     if tree.word is not None:
-        raise UserError(f"{where}: expected brackets around all words. Received: '{tree}'.")
+        raise UserError(f"{where}: expected an outer bracket: (TOP {tree}). Received: {tree}.")
     words, tags = [], []
     for node, opens in tree.walk():
         if node.word is not None:

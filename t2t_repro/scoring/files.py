@@ -97,7 +97,7 @@ def step_files(
     if not directory.is_dir():
         received = "is a file. Give its folder"
         if not directory.exists():
-            received = "does not exist. Correct --translations_dir, or wait by --wait_minutes"
+            received = "does not exist. Correct --translations_dir, or wait with --wait_minutes"
         raise UserError(
             f"Expected a directory of translations. Received: {str(directory)!r}, which {received}."
         )

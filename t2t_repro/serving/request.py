@@ -18,10 +18,10 @@ class ServerRequest:
     )
     host: str = flag("127.0.0.1", "The address to listen on; 0.0.0.0 or :: for all addresses.")
     port: int = flag(8000, "The port to listen on; 0: any free port.", least=0, most=65535)
-    max_batch_size: int = flag(32, "Most sentences in a batch.", least=1)
-    max_queue: int = flag(256, "Most waiting sentences; more get status 503.", least=1)
-    max_sentences: int = flag(64, "Most sentences in a request, else status 413.", least=1)
-    max_sentence_tokens: int = flag(256, "Most tokens in a sentence, else status 413.", least=1)
+    max_batch_size: int = flag(32, "Maximum sentences in a batch.", least=1)
+    max_queue: int = flag(256, "Maximum waiting sentences; more get status 503.", least=1)
+    max_sentences: int = flag(64, "Maximum sentences in a request, else status 413.", least=1)
+    max_sentence_tokens: int = flag(256, "Maximum tokens in a sentence, else status 413.", least=1)
     timeout_s: float = flag(30.0, "Seconds to receive (408) or answer (504) a request.", least=0.1)
     t2t_usr_dir: str | None = flag(
         None, "Your own package of problems, if a CTranslate2 model of your own problem is served."

@@ -38,8 +38,8 @@ def norms(hparams_set: str, changes: str) -> list[Variant]:
     base = registry.get_hparams(hparams_set, changes)
     if base.model in BASELINES:
         raise UserError(
-            "Expected the --hparams_set of a Transformer, whose norms can be moved. Received: "
-            f"{hparams_set}, of model={base.model}. Compare this set by --hparams_sets."
+            "Expected the --hparams_set of a Transformer, which can be post- or pre-norm. "
+            f"Received: {hparams_set}, of model={base.model}. To compare it, give --hparams_sets."
         )
     base = _with_named_schedule(base)
     return [

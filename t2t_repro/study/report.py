@@ -110,16 +110,16 @@ def _results_table(results: Results) -> Table:
     return Table(
         "results",
         "Results",
-        "depth | warm-up :, | of | seeds | diverged | at word frequencies | dev loss :.3f | "
+        "depth | warm-up :, | variant | seeds | diverged | at word frequencies | dev loss :.3f | "
         "± :.3f | accuracy :.4f | BLEU :.2f | ±  :.2f | p | target tokens/s :,.0f | parameters :,",
         rows,
         (
             "Dev loss (nats) and accuracy are over all dev tokens, after the last step. ±: half of "
-            "the 95 % interval over the seeds, by Student's t. diverged: not finite, or the last "
-            "tenth of the training losses is above the first. at word frequencies: no better than "
-            "a model that knows only word frequencies.",
+            "the 95 % interval over the seeds, by Student's t. diverged: the loss was not finite, "
+            "or the mean of its last tenth exceeds the loss before the first step. at word "
+            "frequencies: no better than a model that knows only word frequencies.",
             *(
-                f"p: each seed's BLEU against row 1's, by sacrebleu's paired bootstrap: {each}."
+                f"p: each seed against the first variant, by sacrebleu's paired bootstrap: {each}."
                 for each in sorted(filter(None, signatures))
             ),
         ),

@@ -114,7 +114,7 @@ def _doubts(
     if diverged := sum(r.variant.warmup == warmup for r in there) - len(cells):
         doubts.append(f"{diverged} trainings of {name} diverged")
     if poor := sum(r.status == FREQUENCIES for r in cells):
-        return [*doubts, f"{poor} of {len(cells)} trainings of {name} ended at word frequencies"]
+        return [*doubts, f"{poor} of {len(cells)} trainings of {name} knew only word frequencies"]
     learned = all((r.dev_loss or math.inf) < SHARE * (r.unigram_loss or 0) for r in cells)
     if learned and _ends_at_nothing(cells[0]):
         return doubts

@@ -27,7 +27,7 @@ class TextEncoder:
     @property
     def vocab_size(self) -> int:
         """Returns how many ids there are. Numbers have no bound, so the problem must say it."""
-        raise NotImplementedError(f"{type(self).__name__} has no largest id.")
+        raise NotImplementedError(f"{type(self).__name__}: define vocab_size in a subclass.")
 
     def encode(self, text: str) -> list[int]:
         return [int(word) + self.num_reserved_ids for word in text.split()]
@@ -177,7 +177,7 @@ def check_unique(entries: Iterable[str], source: str) -> None:
             raise UserError(
                 f"Expected each vocabulary entry once. Received: {entry!r} on lines {first[entry]} "
                 f"and {number} of {source}. Make the vocabulary again with t2t-datagen. If a model "
-                f"was trained with it, make line {first[entry]} empty instead, but do not delete "
-                "the line: tensor2tensor takes the last one."
+                f"was trained with it, make line {first[entry]} empty instead (tensor2tensor uses "
+                "the last of them), but do not delete it, which would shift all later ids."
             )
         first.setdefault(entry, number)

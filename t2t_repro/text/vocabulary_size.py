@@ -129,7 +129,7 @@ def build(
     if asked:
         reason = f"{asked:,} requested; {reason}"
         if encoder.vocab_size < 0.9 * asked:
-            reason += "; the text has no more, even with all whole words"
+            reason += "; the text yields no more, even with every word as a subword"
     _write(path, encoder, asked, fits, reason, named)
 
 
@@ -163,7 +163,7 @@ def check_extension(old: SubwordTextEncoder, size: int) -> None:
     """
     if size <= old.vocab_size:
         raise UserError(
-            f"Expected --vocab_size above --vocab_from's {old.vocab_size:,}. Received: {size}."
+            f"Expected --vocab_size above the {old.vocab_size:,} of --vocab_from. Received: {size}."
         )
 
 

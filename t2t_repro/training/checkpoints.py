@@ -159,7 +159,7 @@ def verify(path: pathlib.Path) -> State:
             bad = archive.testzip()
         if bad is not None:
             raise CorruptCheckpoint(
-                f"Expected {file} to be unchanged since it was written. Received: changed {bad!r}."
+                f"Expected {file} as it was written. Received: its entry {bad!r} has changed."
             )
     return state
 

@@ -47,7 +47,7 @@ class Plan:
     keep_checkpoint_every_n_hours: float = flag(
         10000, "Also keep one older checkpoint per N hours of training.", least=1e-3
     )
-    log_step_count_steps: int = flag(100, "Report the loss and the rate every N steps.", least=1)
+    log_step_count_steps: int = flag(100, "Report loss and learning rate every N steps.", least=1)
     max_nonfinite_steps: int = flag(
         0,
         "Skip up to N batches whose loss or gradients are not finite; stop at the next one.",

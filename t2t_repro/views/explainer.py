@@ -132,7 +132,7 @@ def check(hparams: HParams, parameters: int, encoders: Mapping[str, Any]) -> Non
     has = {name: getattr(hparams, name) for name in supported}
     wrong = [f"{name}={value}" for name, value in has.items() if value not in supported[name]]
     if "z" in hparams.layer_preprocess_sequence + hparams.layer_postprocess_sequence:
-        wrong.append("a z (gate) in a layer sequence")
+        wrong.append("a z (gate) in layer_preprocess_sequence or layer_postprocess_sequence")
     if parameters > MOST_PARAMETERS:
         wrong.append(f"{parameters:,} parameters, more than {MOST_PARAMETERS:,}")
     inputs, targets = encoders["inputs"], encoders["targets"]

@@ -173,7 +173,7 @@ def next_steps(of: RunView) -> list[str]:
         command = next(trained, f"t2t-trainer --output_dir={known}")
         if of.stopped_early:
             command = f"t2t-trainer --output_dir={known} --eval_early_stopping_steps=0"
-        early = f" early: {of.stopped_early}" if of.stopped_early else ""
+        early = f", because {of.stopped_early}" if of.stopped_early else ""
         said.append(f"Training stopped before step {of.train_steps}{early}. To continue: {command}")
     if of.nonfinite:
         said.append(
