@@ -73,7 +73,7 @@ class _TreesProblem(Text2TextProblem):
             if not found[split]:
                 raise UserError(
                     f"Expected trees for the {split} split. Received: none in its {len(paths)} "
-                    f"files, from {paths[0]} on. Give another --treebank_split or --treebank_dir."
+                    f"files (first: {paths[0]}). Give another --treebank_split or --treebank_dir."
                 )
         for split, trees in found.items():
             path = pathlib.Path(tmp_dir, self.TREES_FILES[split])

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _HINTS = {
     "problem": "Run t2t-datagen --only_list for the names.",
-    "data_dir": "This is the folder to write to.",
+    "data_dir": "Outputs go to --data_dir.",
 }
 
 

@@ -39,7 +39,7 @@ ACTIONS = ("tables", "reproduce")
 class Request:
     """The flags of t2t-paper."""
 
-    action: str = flag("tables", "tables or reproduce; --action= may be left out.", choices=ACTIONS)
+    action: str = flag("tables", "tables or reproduce; or just: t2t-paper tables.", choices=ACTIONS)
     table: int | None = flag(
         None, "2, 3 or 4. Default: for tables, all three; for reproduce, 2.", least=2, most=4
     )

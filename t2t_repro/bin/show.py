@@ -41,7 +41,7 @@ _COLUMNS = ("loss", "bleu", "approx_bleu_score", "accuracy", "accuracy_per_seque
 class ShowFlags:
     """The flags of t2t-show."""
 
-    output_dir: str | None = flag(None, "The run directory; --output_dir= may be left out.")
+    output_dir: str | None = flag(None, "The run directory; or just: t2t-show RUN.")
     json: bool = flag(False, "Print JSON instead of text.")
     verify: bool = flag(False, "Check hashes and translations against provenance.json.")
     t2t_usr_dir: str | None = flag(None, "Your own package of hparam sets.")

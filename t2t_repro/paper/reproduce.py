@@ -195,7 +195,7 @@ def write_table3(results: Results) -> pathlib.Path:
     about = (
         "On dev, by the last checkpoint, as in the paper (section 6.2). PPL: per subword. BLEU: "
         "sacreBLEU. ±: half of the 95 % interval over the finished seeds. parameters: millions, "
-        "without embeddings. then: the paper's values, at its own widths, on newstest2013."
+        "without embeddings. then: the paper's values, at full width, on newstest2013."
     )
     tables = [Table("3-scaled", "The rows", heads, rows), _conclusions(results)]
     title = "Table 3 at smaller widths"
