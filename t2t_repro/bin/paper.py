@@ -89,7 +89,7 @@ def main(args: flags.FlagValues) -> None:
     else:
         for name in request.names:
             path = reproduce.table2(name, *of, request.train_steps)
-            print(f"\nDone: {path}. Show it: t2t-paper tables --output_dir={request.output_dir}")
+            print(f"\nDone: {path}. Show it: t2t-paper tables, with the same --output_dir.")
 
 
 def print_tables(request: Request) -> None:

@@ -95,7 +95,7 @@ def show(of: RunView) -> None:
     out = console.Console(highlight=False, markup=False, soft_wrap=True)
     out.print(f"{of.path}: {of.problem}, {of.hparams_set}", style="bold")
     out.print(_standing(of))
-    out.print(f"version {of.version}, seed {of.random_seed}, started {len(of.commands)} times")
+    out.print(f"version {of.version}, seed {of.random_seed}, starts: {len(of.commands)}")
     out.print("\nChanged from the hparam set" if of.changes else "", style="bold", end="")
     out.print(_changes(of))
     _parameters(of, out)

@@ -1,3 +1,4 @@
+import dataclasses
 import json
 import pathlib
 import shutil
@@ -6,7 +7,6 @@ import pytest
 
 from t2t_repro import plan, registry
 from t2t_repro.bin import quickstart, trainer
-from t2t_repro.plan import Machine
 from t2t_repro.run_directory import RunDirectory
 from t2t_repro.training import devices
 from t2t_repro.training.devices import Devices
@@ -83,11 +83,12 @@ def on(monkeypatch, tmp_path):
     monkeypatch.setattr("t2t_repro.provenance.write_of_run", lambda *of, **how: None)
     monkeypatch.setattr(trainer, "generate", lambda job, *of: begun.append(job))
 
-    def simulate(found: Machine, free=500 * 10**9):
+    def simulate(found: plan.Machine, free=500 * 10**9):
         where = Devices(local=found.replicas, kind=found.kind)
         monkeypatch.setattr(devices, "choose", lambda worker_gpu: where)
         monkeypatch.setattr(devices, "names", lambda where: found.devices)
-        monkeypatch.setattr(plan, "examine", lambda *of, **how: found)
+        brief = dataclasses.replace(found, rate=found.rate / 2)  # a measurement of no time
+        monkeypatch.setattr(plan, "examine", lambda *of, seconds=(): brief if seconds else found)
         monkeypatch.setattr(plan.needs, "free", lambda path: (1, free))
         return begun
 
