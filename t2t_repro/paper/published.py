@@ -102,8 +102,8 @@ class Conclusion(NamedTuple):
 CONCLUSIONS = (
     Conclusion("(A) one head is worse than eight", "base", "a_h1"),
     Conclusion("(A) too many heads, 32, are worse than eight", "base", "a_h32"),
-    Conclusion("(B) keys of 16 are worse than of 64", "base", "b_dk16"),
-    Conclusion("(B) keys of 32 are worse than of 64", "base", "b_dk32"),
+    Conclusion("(B) key width 16 is worse than 64", "base", "b_dk16"),
+    Conclusion("(B) key width 32 is worse than 64", "base", "b_dk32"),
     Conclusion("(C) four layers are better than two", "c_n4", "c_n2"),
     Conclusion("(C) six layers are better than four", "base", "c_n4"),
     Conclusion("(C) d_model 512 is better than 256", "base", "c_dmodel256"),
