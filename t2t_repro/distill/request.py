@@ -11,8 +11,8 @@ from t2t_repro.fields import flag
 class DistillRequest:
     """The flags of t2t-distill."""
 
-    teacher: str = flag("", "The trained run that translates.")
-    output_dir: str = flag("", "The folder of all outputs.")
+    teacher: str = flag("", "The run directory of the trained teacher.")
+    output_dir: str = flag("", "The folder for all outputs; the student is in OUTPUT_DIR/model.")
     monolingual: str = flag(
         "",
         "Further sentences in the teacher's source language, one a line, plain or .gz; separate "
@@ -28,20 +28,20 @@ class DistillRequest:
     )
     repeat_gold: int | None = flag(
         None,
-        "How often to add the teacher's own training pairs; default: 0, or 1 if --back_translate.",
+        "How many times to add the teacher's training pairs; default: 0; with --back_translate 1.",
         least=0,
         most=1000,
     )
-    decode_hparams: str = flag("", "The teacher's decode hparams; default: its run's.")
+    decode_hparams: str = flag("", "Decode hparams of the teacher; default: those of its run.")
     hparams_set: str = flag("", "The student's hparam set; default: the teacher's.")
     hparams: str = flag(
         "",
-        'Overrides of the set: "name=value,name=value". By default a student without --hparams_set '
-        "has 6 encoder and 2 decoder layers; with --back_translate, as many layers as the teacher.",
+        'Overrides of the student\'s hparam set: "name=value,name=value". Default '
+        "layers without --hparams_set: 6 encoder, 2 decoder; with --back_translate: the teacher's.",
     )
     warm_start: bool = flag(False, "Start the student from the teacher's weights.")
     train_steps: int = flag(
-        0, "Training steps of the student; 0: those of its set or the teacher.", least=0
+        0, "Training steps; 0: as in --hparams_set if given, else as the teacher.", least=0
     )
     t2t_usr_dir: str | None = flag(None, "Your own package of problems.")
 

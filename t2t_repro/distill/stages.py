@@ -65,7 +65,7 @@ def distill(request: DistillRequest, say: Callable[[str], None] = print) -> Reco
             Stage(name="pairs", says="Training pairs for the student", outputs=made),
             lambda: pairs.write_pairs(teacher, request, (*taught, translations), text),
         )
-        for what, count in (counts | {"left out, because they are also in dev": left_out}).items():
+        for what, count in (counts | {"sentences left out, as they are in dev": left_out}).items():
             say(f"  {count:,} {what}")
         for stage in _of_the_student(request, folder, teacher, wanted):
             doing.run(stage)
@@ -126,7 +126,7 @@ def _of_the_student(
     yield Stage(name="training", says=says, command=train, outputs=[run / TRAINING_DATA])
     flags = {"model_dir": run, "output_dir": model, **usr_dir}
     flags |= {"beam_sizes": 1, "alphas": 0.6} if wanted.greedy else {}
-    says = f"Choosing checkpoints{'' if wanted.greedy else ', beams and alpha'} on dev"
+    says = f"Choosing checkpoints{'' if wanted.greedy else ', beam size and alpha'} on dev"
     tune = command("t2t-avg-all", "--tune", **flags)
     yield Stage(name="tuning", says=says, command=tune, outputs=[model / TUNED])
     if request.back_translate:  # whose student translates the other way

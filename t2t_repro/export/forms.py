@@ -59,7 +59,7 @@ class ExportRequest:
         "FORMAT for a SavedModel.",
     )
     checkpoint_path: str | None = flag(
-        None, "A ckpt-STEP folder; default: the newest in --output_dir (in RUN/best, the best)."
+        None, "A ckpt-STEP folder; default: the newest in --output_dir, or in RUN/best the best."
     )
     decode_hparams: str | None = flag(None, 'Decode hparams to export: "beam_size=4,alpha=0.6".')
     quantize: str = flag(
@@ -69,7 +69,7 @@ class ExportRequest:
     )
     max_bleu_drop: float | None = flag(
         None,
-        "Write no export whose translations of the dev split lose more BLEU than this.",
+        "Fail if the export loses more BLEU than this on the dev split, and write nothing.",
         least=0.0,
     )
     languages: str | None = flag(
@@ -224,7 +224,7 @@ def _examples(
     except UserError as error:
         if request.max_bleu_drop is not None:
             raise
-        say(f"How much BLEU {request.quantize} loses was not measured. {error}")
+        say(f"The BLEU loss by --quantize={request.quantize} was not measured. {error}")
         return []
 
 
@@ -275,5 +275,5 @@ def check_drop(comparison: Comparison, max_bleu_drop: float | None) -> None:
     if max_bleu_drop is not None and comparison.drop > max_bleu_drop:
         raise UserError(
             f"Expected a loss of at most {max_bleu_drop} BLEU. Received: {comparison}. Nothing was "
-            "written. Use more bits, or raise --max_bleu_drop."
+            "written. Change --quantize, or raise --max_bleu_drop."
         )

@@ -38,7 +38,7 @@ def check(request: ExportRequest) -> None:
     if keras.backend.backend() != "tensorflow":
         raise UserError(
             "Expected Keras on TensorFlow, the only backend that writes SavedModels. Received: "
-            f"KERAS_BACKEND={keras.backend.backend()}. Unset it."
+            f"KERAS_BACKEND={keras.backend.backend()}. Unset KERAS_BACKEND."
         )
 
 

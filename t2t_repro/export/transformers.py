@@ -52,8 +52,8 @@ def write(job: ExportJob) -> None:
     quantize = job.request.quantize
     if not hub.write_tokenizers(folder, job.run.encoders):
         raise UserError(
-            "Expected a SentencePiece unigram model for transformers. Received: another "
-            "vocabulary. Use --format=onnx."
+            "Expected a SentencePiece unigram model for transformers. Received: another type of "
+            "SentencePiece model. Use --format=onnx."
         )
     tensors = {name: array.astype(quantize) for name, array in tensors_of(found).items()}
     save(folder / WEIGHTS, tensors)

@@ -49,8 +49,8 @@ def read_hparams(path: pathlib.Path, ignored: Collection[str] = ()) -> dict[str,
     }
     if wrong := t2t_compat.complaints(foreign, FIELDS):
         raise UserError(
-            f"{path}: {' '.join(wrong.values())} If your model does not depend on these hparams: "
-            f"--ignore_hparams={','.join(wrong)}."
+            f"{path}: {' '.join(wrong.values())} If your model does not depend on these hparams, "
+            f"add --ignore_hparams={','.join(wrong)}."
         )
     if "self_attention_type" not in ignored:
         _check_attention(own.get("self_attention_type"))
@@ -88,8 +88,8 @@ def _check_attention(kind: Any) -> None:
     if kind == "local_unmasked":
         raise UserError(
             "Expected another self_attention_type for a tensor2tensor model. Received: "
-            "local_unmasked, whose decoder in tensor2tensor sees the tokens that it predicts. Use "
-            "local_mask_right, which t2t_repro and tensor2tensor compute alike."
+            "local_unmasked. With it, tensor2tensor's decoder sees the tokens that it has to "
+            "predict. Use local_mask_right, which t2t_repro and tensor2tensor compute alike."
         )
 
 

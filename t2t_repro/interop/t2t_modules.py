@@ -17,8 +17,8 @@ from t2t_repro.text.vocabulary_size import T2T_SIZE
 
 Warn = Callable[[str], None]
 _NO_GENERATE_DATA = (
-    "t2t-datagen writes the files: yield the samples from generate_samples, or yield encoded ones "
-    "from generate_encoded_samples"
+    "t2t-datagen writes the files; yield samples from generate_samples, or encoded samples from "
+    "generate_encoded_samples"
 )
 
 # Members of a T2T problem that nothing here calls, though T2T would: overriding them would have no
@@ -197,7 +197,7 @@ INSTEAD = {
         "derive your model from t2t_repro's Transformer or SequenceModel, and register it with "
         "t2t_repro.registry.register_model"
     ),
-    "utils.hparam": "start from a set of tensor2tensor.models.transformer and change it",
+    "utils.hparam": "start from an hparam set of tensor2tensor.models.transformer and change it",
     "layers.common_layers": "use the Keras layers of t2t_repro.layers",
     "layers.common_attention": "use the Keras layers of t2t_repro.layers",
     "data_generators.generator_utils.generate_files": _NO_GENERATE_DATA,

@@ -18,7 +18,7 @@ from t2t_repro.training import checkpoints
 from t2t_repro.training.optimizers import KINDS, Adafactor, Adam
 from t2t_repro.training.trainable import gathered
 
-WITHOUT = "Or import without the optimizer state: --nooptimizer_state."
+WITHOUT = "To import without the optimizer state, add --nooptimizer_state."
 
 
 def load(model: Transformer, checkpoint: Checkpoint) -> None:
@@ -33,7 +33,7 @@ def load(model: Transformer, checkpoint: Checkpoint) -> None:
         raise UserError(
             f"Expected optimizer slots named {kind}, those of optimizer={model.hparams.optimizer}. "
             f"Received: {', '.join(sorted(slots)) or 'none'} in {checkpoint.prefix}. Give the "
-            f"--hparams of the training. {WITHOUT}"
+            f"--hparams of that training. {WITHOUT}"
         )
     arrays = {
         _slot(owner, kind, i): checkpoint.array(name)

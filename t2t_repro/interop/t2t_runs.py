@@ -94,7 +94,7 @@ def import_checkpoint(
     known, set_name, given = _hparams(request, folder, said)
     resolved, notes = t2t_shapes.reconcile(known, shapes, given)
     if notes:
-        say(f"Taken from the shapes of the variables: {', '.join(notes)}.")
+        say(f"Hparams taken from the shapes of the variables: {', '.join(notes)}.")
     problem_name = request.problem or said.get("problem") or said.get("problems") or ""
     problem = _problem(problem_name, folder)
     where = _vocabulary_folder(problem, request.data_dir, folder, said)
@@ -159,7 +159,7 @@ def _hparams(
     if name and not known and not (file.is_file() and name == said.get("hparams_set")):
         raise UserError(
             f"{unknown('hparams set', name, registry.list_hparams())} If it is your own, give "
-            "--t2t_usr_dir. Else give the nearest --hparams_set, and the differences by --hparams."
+            "--t2t_usr_dir. Else give the most similar set, and the differences by --hparams."
         )
     if known:
         values = dataclasses.asdict(registry.get_hparams(name))
@@ -178,7 +178,7 @@ def _hparams(
 def _problem(name: str, folder: pathlib.Path):
     if not name:
         raise UserError(
-            f"Expected --problem, or a flags.txt in {folder} with the name. Received: neither."
+            f"Expected --problem=NAME, as a flag or a line in {folder}/flags.txt. Received: none."
         )
     try:
         return registry.get_problem(name)
@@ -199,7 +199,7 @@ def _vocabulary_folder(
             return place
     raise UserError(
         f"Expected the vocabulary {', '.join(problem.vocab_filenames)}. Received: no such file in "
-        f"{' or '.join(dict.fromkeys(places))}. Give the folder that has it by --data_dir."
+        f"{' or '.join(dict.fromkeys(places))}. Give its folder by --data_dir."
     )
 
 
@@ -218,8 +218,8 @@ def _check_target_space(source: t2t_checkpoint.Checkpoint, problem, hparams: HPa
     if len(trained) and target_space not in trained:
         rows = " or ".join(map(str, trained))
         raise UserError(
-            f"Expected the target space that {source.prefix} was trained with. Received: "
-            f"{target_space} of {problem.name}. If the problem is the right one, give "
+            f"Expected the target space id with which {source.prefix} was trained: {rows}. "
+            f"Received: {target_space}, that of {problem.name}. If the problem is right, give "
             f"--target_space_id={rows}."
         )
 
@@ -276,13 +276,13 @@ def export_checkpoint(
             copy.write(file.read_bytes())
     prefix = t2t_checkpoint.write(target, step, arrays)
     if (own := list(names.values())) != run.problem.vocab_filenames:
-        say(f"tensor2tensor's {config.problem} does not read {' and '.join(own)}; feed it ids.")
+        say(f"tensor2tensor cannot read {' and '.join(own)}: give its decoder token ids, not text.")
     rest = "with optimizer state" if with_optimizer else "without optimizer state"
     if has_state and not with_optimizer:  # of the moving average there is none either
         rest += f", because of {unknown_there or f'ema_decay={hp.ema_decay}'}"
     say(f"Wrote {prefix} from {path}: weights {rest}.")
     its_own = _T2T_SETS.get(config.hparams.model, _T2T_LSTM)
-    say(f"If tensor2tensor lacks {config.hparams_set!r}, give it --hparams_set={its_own}.")
+    say(f"If tensor2tensor has no set {config.hparams_set!r}, give it --hparams_set={its_own}.")
     return prefix
 
 

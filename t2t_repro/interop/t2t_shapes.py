@@ -167,8 +167,8 @@ def reconcile(
         if (normalizes == has or norm_type == "noam") and ("z" in sequence) == gated:
             continue
         if name in given or before == after:
-            number = ("norms" if has else "no norms") + " and gates" * gated
-            wrong.append(f"{name}={sequence!r}, but the variables have {number} there")
+            norm, gate = ("a" if there else "no" for there in (has, gated))
+            wrong.append(f"{name}={sequence!r}, but the variables show {norm} norm, {gate} gate")
         pre_norm = {"layer_preprocess_sequence": "n", _AFTER: f"d{add}"}
         post_norm = {"layer_preprocess_sequence": "none", _AFTER: f"d{add}n"}
         changes |= pre_norm if before else post_norm
@@ -197,11 +197,11 @@ def check_vocabularies(shapes: Shapes, hparams: HParams, sizes: dict[str, int], 
     there = {size for size, _ in _tables(shapes)}
     if set(padded.values()) == there:
         return
-    ours = ", ".join(f"{size} {name}" for name, size in sizes.items())
+    ours = ", ".join(f"{size} tokens for {name}" for name, size in sizes.items())
     raise UserError(
-        "Expected the vocabulary of the checkpoint's training: its embedding tables have "
-        f"{' and '.join(map(str, sorted(there)))} rows. Received: {ours} in {source}. Give the "
-        "--data_dir and --problem of that run."
+        "Expected the vocabulary of the checkpoint's training: the checkpoint's embedding tables "
+        f"have {' and '.join(map(str, sorted(there)))} rows. Received: {ours} in {source}. Give "
+        "the --data_dir and --problem of that training."
     )
 
 

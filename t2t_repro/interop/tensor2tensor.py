@@ -85,8 +85,7 @@ def assign(targets: Sequence[Entry], arrays: dict[str, np.ndarray], kind: str, a
     ]
     if problems:
         raise UserError(
-            f"Expected exactly the {kind} of this model. Received: other ones: "
-            f"{'; '.join(problems)}. {advice}"
+            f"Expected exactly the {kind} of this model. Received: {'; '.join(problems)}. {advice}"
         )
     for entry in targets:
         shape = entry.variable.shape

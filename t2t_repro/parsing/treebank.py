@@ -50,7 +50,7 @@ def files(folder: str | os.PathLike) -> dict[int, pathlib.Path]:
     if not by_number:
         raise UserError(
             "Expected --treebank_dir to have files wsj_0200.mrg and so on, as "
-            f"treebank_3/parsed/mrg/wsj has. Received: {root}, which has none."
+            f"treebank_3/parsed/mrg/wsj has. Received: {root}, without such a file."
         )
     return dict(sorted(by_number.items()))
 
@@ -81,7 +81,7 @@ def split(
     if not right or not 0 < borders[0] < borders[1] < len(paths):
         raise UserError(
             "Expected --treebank_split to be three shares for training, dev and test that sum to "
-            f"1, each with some of the {len(paths)} files. Received: {shares!r}. Example: "
+            f"1, each enough for one of the {len(paths)} files. Received: {shares!r}. Example: "
             "0.8,0.1,0.1."
         )
     return paths[: borders[0]], paths[borders[0] : borders[1]], paths[borders[1] :]
@@ -155,7 +155,7 @@ def write(path: pathlib.Path, lines: Iterable[str]) -> None:
         write_text_atomic(path, text)
     elif path.read_bytes() != text.encode():
         raise UserError(
-            f"Expected {path} to be missing, or as --treebank_dir and --treebank_split make it. "
+            f"Expected {path} to be missing, or of the same --treebank_dir and --treebank_split. "
             "Received: a different file. Delete it, and make the data again with --overwrite."
         )
 

@@ -259,10 +259,10 @@ class _Service:
                         raise HTTPException(413, message, _CLOSE)
             return schemas.values_of(request, bytes(body))
         except TimeoutError as error:
-            message = f"Expected all of the request within {self.settings.timeout_s:g} seconds."
+            message = f"Expected the whole request within {self.settings.timeout_s:g} seconds."
             raise HTTPException(408, message, _CLOSE) from error
         except ClientDisconnect as error:
-            raise HTTPException(499, "The client left.") from error  # for the metrics
+            raise HTTPException(499, "The client disconnected.") from error  # for the metrics
 
     async def _compute(self, kind: str, payloads: Sequence[Any], tokens: list[int]) -> list[Any]:
         """Returns the results of all payloads; after the time limit no more are computed."""
@@ -289,11 +289,11 @@ class _Metrics:
         kept: dict[str, Any] = {"registry": self.registry}
         seconds, batch = kept | {"buckets": _SECONDS}, ["kind", "model"]
         ProcessCollector(**kept)  # memory, processor time, open files
-        Gauge("t2t_queue_length", "Jobs that wait.", **kept).set_function(queue_length)
-        self._requests = Counter("t2t_requests", "Answers.", ["path", "status"], **kept)
-        self._latency = Histogram("t2t_request_seconds", "Of an answer.", ["path"], **seconds)
+        Gauge("t2t_queue_length", "Jobs waiting in the queue.", **kept).set_function(queue_length)
+        self._requests = Counter("t2t_requests", "Requests answered.", ["path", "status"], **kept)
+        self._latency = Histogram("t2t_request_seconds", "Seconds per answer.", ["path"], **seconds)
         self._sentences = Counter("t2t_sentences", "Sentences translated.", ["model"], **kept)
-        self._batch_seconds = Histogram("t2t_batch_seconds", "Of a batch.", batch, **seconds)
+        self._batch_seconds = Histogram("t2t_batch_seconds", "Seconds per batch.", batch, **seconds)
         sizes = kept | {"buckets": _SIZES}
         self._batch_size = Histogram("t2t_batch_size", "Jobs per batch.", batch, **sizes)
 

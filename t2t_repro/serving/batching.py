@@ -174,7 +174,7 @@ class Batcher:
                 for job in batch:
                     self._run([job])
                 return
-            _log.exception("A %s failed.", batch[0].kind)
+            _log.exception("A job failed: %s.", batch[0].kind)
             batch[0].future.set_exception(error)
             return
         for job, result in pairs:

@@ -100,7 +100,7 @@ def sentence_ids(
         ModelEngine(model), dict(encoders), warn=lambda text: None
     )
     if not source.strip():
-        raise UserError('Expected --source="a sentence". Received: no word. Give one.')
+        raise UserError('Expected --source="a sentence". Received: no word.')
     inputs = [*encoders["inputs"].encode(source.strip()), EOS_ID]
     _check_length(model, "--source", inputs)
     if target is not None:
@@ -171,17 +171,17 @@ def entropy(weights: np.ndarray) -> np.ndarray:
 
 
 def summary(kind: str, heads: Sequence[Head]) -> str:
-    """Returns such as "of 12 heads look 2 at next (0.1 1.3), 1 at end (2.0)"."""
+    """Returns such as "12 heads; most weight is on next in 2 (LAYER.HEAD 0.1 1.3)"."""
     of_kind = [head for head in heads if head.kind == kind]
     places: dict[str, list[str]] = {}
     for head in of_kind:
         if head.looks_at:
             places.setdefault(head.looks_at, []).append(f"{head.layer}.{head.head}")
-    what = [f"{len(numbers)} at {name} ({' '.join(numbers)})" for name, numbers in places.items()]
+    what = [f"{name} in {len(at)} (LAYER.HEAD {' '.join(at)})" for name, at in places.items()]
     if not what:
         named = [name for name in SHARES if any(getattr(h, name) is not None for h in of_kind)]
-        what = [f"none mostly at one of {', '.join(named)}"]
-    return f"of {len(of_kind)} heads look {', '.join(what)}"
+        what = [f"{' or '.join(named)} in none"]
+    return f"{len(of_kind)} heads; most weight is on the position {', '.join(what)}"
 
 
 def _head(kind: str, layer: int, head: int, weights: np.ndarray) -> Head:
@@ -207,6 +207,6 @@ def _check_length(model: Transformer, what: str, ids: Sequence[int]) -> None:
     trained = model.learned_positions or model.hparams.max_length or model.hparams.batch_size
     if len(ids) > (limit := min(trained, LONGEST)):
         raise UserError(
-            f"Expected {what} of at most {limit} tokens, end included. Received: {len(ids)}. Give "
-            "a shorter sentence."
+            f"Expected {what} of at most {limit} tokens, end token included. Received: {len(ids)} "
+            "tokens. Give a shorter sentence."
         )

@@ -53,7 +53,7 @@ def picture(signals: dict[str, np.ndarray]) -> "Figure":
         above.set(title=f"{name}: the encodings", xlabel="channel", ylabel="position")
         drawn = below.imshow(unit @ unit.T, vmin=-1, vmax=1, interpolation="nearest", **style)
         figure.colorbar(drawn, ax=below)
-        below.set(title=f"{name}: cosine of two positions", xlabel="position", ylabel="position")
+        below.set(title=f"{name}: cosine of two encodings", xlabel="position", ylabel="position")
         below.set_xlim(-0.5, length - 0.5)
     return figure
 

@@ -159,7 +159,7 @@ def next_steps(of: RunView) -> list[str]:
     path, average = shlex.quote(str(of.path)), shlex.quote(f"{of.path}-avg")
     known = path + usr_dir_flag(of.t2t_usr_dir)
     if of.trainer:
-        said.append(f"Training is running. To watch: tensorboard --logdir={path}")
+        said.append(f"Training is running. To watch it: tensorboard --logdir={path}")
     elif any(each.averaged for each in whole):
         said.append("This run is an average: training cannot continue from it.")
     elif whole and not whole[-1].trains_on:
@@ -193,13 +193,13 @@ def next_steps(of: RunView) -> list[str]:
     if len(whole) > 1 and not of.trainer:
         count = min(len(whole), 8)
         said.append(
-            f"To average: t2t-avg-all --model_dir={path} --output_dir={average} --n={count} "
-            "--last_only"
+            f"To average checkpoints: t2t-avg-all --model_dir={path} --output_dir={average} "
+            f"--n={count} --last_only"
         )
         if "approx_bleu_score" in of.best:  # its problem is one of text
-            said.append(f"To tune beam and alpha too: t2t-avg-all --tune --model_dir={known}")
+            said.append(f"To tune beam size and alpha: t2t-avg-all --tune --model_dir={known}")
     said.append(f"To translate: t2t-decoder --output_dir={known} --decode_interactive")
-    said.append(f'To see its attention: t2t-visualize --output_dir={known} --source="..."')
+    said.append(f'To see the attention: t2t-visualize --output_dir={known} --source="..."')
     return said
 
 

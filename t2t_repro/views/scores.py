@@ -41,7 +41,7 @@ class DirectoryRequest:
     )
     tag_suffix: str = flag("", "A suffix for TensorBoard's tags BLEU_cased and BLEU_uncased.")
     min_steps: int = flag(
-        -1, f"Skip earlier steps; -1: start after the step in EVENT_DIR/{LAST_STEP_FILE}.", least=-1
+        -1, f"First step scored; -1: start after the step in EVENT_DIR/{LAST_STEP_FILE}.", least=-1
     )
     wait_minutes: float = flag(0, "Wait up to this many minutes for another file.", least=0)
     report_zero: bool | None = flag(

@@ -132,7 +132,7 @@ def test_what_is_known_comes_first_as_often_as_it_is_asked_for(programs, folder)
 def test_text_that_is_in_dev_is_left_out_and_counted(programs, folder, flag):
     (folder / "more").write_text("cd cd\ncd ab ab\n ab \n")  # the first and the last are in dev
     found, said = run(request_of(folder, **{flag: str(folder / "more")}))
-    assert found.stages["sources"].found == 2 and "  2 left out" in said
+    assert found.stages["sources"].found == 2 and "  2 sentences left out" in said
     rows = [row for row in text_of(folder) if set(row) & {"cd ab ab", "cd cd", "ab"}]
     taught = ("♻ ba ba dc", "cd ab ab", "cd ab ab")
     given = [taught] if flag == "back_translate" else [("cd ab ab", "ba ba dc", "ba ba dc")]

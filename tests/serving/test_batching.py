@@ -103,7 +103,7 @@ def test_one_that_fails_takes_no_other_along(caplog):
     assert (good.result(1), last.result(1)) == ("GOOD", "LAST")
     with pytest.raises(RuntimeError, match="bad"):
         bad.result(1)
-    assert "A a failed." in caplog.text
+    assert "A job failed: a." in caplog.text
 
 
 def test_closing_computes_what_waits_and_takes_nothing_more():

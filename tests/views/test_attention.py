@@ -97,7 +97,7 @@ def test_the_heads_are_summed_up_by_what_they_look_at():
     weights = np.stack([np.stack([np.eye(4), np.eye(4)[::-1]])]).astype("float32")
     reversing = attention.Maps("encoder-decoder", "", read, read, weights)
     both = attention.heads(reversing)
-    assert attention.summary("encoder-decoder", both) == "of 2 heads look 1 at same (0.0)"
-    assert attention.summary("encoder-decoder", both[1:]) == (
-        "of 1 heads look none mostly at one of previous, same, next, first, end"
-    )
+    said = attention.summary("encoder-decoder", both)
+    assert said == "2 heads; most weight is on the position same in 1 (LAYER.HEAD 0.0)"
+    none = attention.summary("encoder-decoder", both[1:])
+    assert none.endswith("on the position previous or same or next or first or end in none")
