@@ -34,16 +34,16 @@ class RunFlags:
 
     output_dir: str | None = flag(None, "The run directory.")
     data_dir: str | None = flag(None, "The folder of TFRecords and vocabularies.")
-    t2t_usr_dir: str | None = flag(None, "Your own package of problems, hparam sets or models.")
+    t2t_usr_dir: str | None = flag(None, "The folder of your own problems, hparam sets or models.")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TaskFlags:
     """The flags that name a problem and a configuration, as T2T's."""
 
-    problem: str | None = flag(None, "The problem's name; t2t-trainer --registry_help lists all.")
+    problem: str | None = flag(None, "A problem; t2t-trainer --registry_help lists all problems.")
     hparams_set: str | None = flag(None, "The name of an hparam set.")
-    hparams: str = flag("", 'Overrides of the set: "name=value,name=value".')
+    hparams: str = flag("", 'Overrides of the hparam set: "name=value,name=value".')
 
 
 def program(
@@ -206,7 +206,7 @@ def _parse(name: str, args: flags.FlagValues, argv: list[str], positional: str |
     """Parses a command line strictly, with T2T's flags that the program lacks."""
     if name in t2t_compat.READ_A_RUN:
         for flag in t2t_compat.OF_THE_RUN:
-            _define_text(args, flag, None, "Default: the run's.")
+            _define_text(args, flag, None, "Must agree with the run; default: the run's value.")
     inert = [flag for flag in t2t_compat.FLAGS if flag not in args]
     for flag in inert:
         is_bool = t2t_compat.FLAGS[flag][0] in ("false", "true", "true|false")
@@ -221,7 +221,7 @@ def _parse(name: str, args: flags.FlagValues, argv: list[str], positional: str |
     _check_inert([args[flag] for flag in inert if args[flag].present], name)
     for given in (args[flag] for flag in args if args[flag].present and flag not in inert):
         if given.value == "" and given.name.endswith(_NAMED) and given.name != "t2t_usr_dir":
-            raise UserError(f"Expected a value for --{given.name}. Received: an empty one.")
+            raise UserError(f"Expected a value for --{given.name}. Received: an empty value.")
         elif isinstance(given.value, str) and given.value.startswith("~/"):
             given.value = os.path.expanduser(given.value)  # a shell does not, behind --flag=
 
@@ -241,7 +241,7 @@ def _check_inert(given: Iterable[Any], name: str) -> None:
     if refused:
         raise UserError(f"Expected flags that t2t_repro supports. Received: {', '.join(refused)}.")
     if idle:
-        print(f"{name}: warning: no effect here: {', '.join(idle)}.", file=sys.stderr)
+        print(f"{name}: warning: these flags have no effect: {', '.join(idle)}.", file=sys.stderr)
 
 
 def _one_line(error: Exception) -> str:

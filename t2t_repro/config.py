@@ -147,9 +147,9 @@ def _conflicts(hp: "HParams") -> Iterator[str]:
             yield f"optimizer=adam with effective_batch_size. Received: optimizer={hp.optimizer}"
         if hp.reads_train_steps or hp.bidirectional_steps:
             yield (
-                "no hparams that depend on train_steps with effective_batch_size, which multiplies "
-                "train_steps. They are bidirectional_steps, subword_dropout_final_steps and some "
-                "factors of learning_rate_schedule"
+                "effective_batch_size=0 with bidirectional_steps, subword_dropout_final_steps or a "
+                "learning_rate_schedule that depends on train_steps, because effective_batch_size "
+                "multiplies train_steps"
             )
     if hp.model in BASELINES:
         return
@@ -158,13 +158,13 @@ def _conflicts(hp: "HParams") -> Iterator[str]:
         width = getattr(hp, name) or hp.hidden_size
         if width % hp.num_heads:
             yield (
-                f"{name} (0: hidden_size) to be divisible by num_heads. Received: {width} and "
+                f"{name} (hidden_size if 0) to be divisible by num_heads. Received: {width} and "
                 f"num_heads={hp.num_heads}"
             )
     sequences = (hp.layer_preprocess_sequence + hp.layer_postprocess_sequence).replace("none", "")
     if hp.norm_type == "group" and "n" in sequences:
         yield (
-            "another norm_type than group: group norm sees the whole sentence, so the decoder "
+            "a norm_type other than group: group norm sees the whole sentence, so the decoder "
             "would see the tokens that it predicts"
         )
     if relative and not (hp.max_relative_position and hp.attention_score in DOT_PRODUCTS):
@@ -173,7 +173,7 @@ def _conflicts(hp: "HParams") -> Iterator[str]:
             "self_attention_type=dot_product_relative"
         )
     if hp.attention_chunk_size and (hp.attention_dropout or relative):
-        yield "attention_chunk_size=0 with attention_dropout or dot_product_relative"
+        yield "attention_chunk_size=0 with attention_dropout > 0 or relative self-attention"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

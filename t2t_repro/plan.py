@@ -146,7 +146,7 @@ def look_ahead(request: TrainRequest, where: Devices) -> TrainingPlan | None:
     if wishes.plan or wishes.yes or where.cluster.size > 1:
         print(f"This machine cannot do this training: {why}", flush=True)
         return plan
-    raise UserError(f"Expected --yes, or a machine that can do this training. Received: {why}")
+    raise UserError(f"Expected a machine fit for this training, or --yes to try. Received: {why}")
 
 
 def examine(where: Devices, hparams: HParams, seconds: tuple[float, float] = _SECONDS) -> Machine:
@@ -226,9 +226,9 @@ def lacks(plan: TrainingPlan) -> dict[str, str]:
         missing = ", ".join(data.missing)
         found["data"] = f"{data.tmp_dir} lacks {missing}, which you have to provide"
     if machine.memory and plan.memory > machine.memory:
-        needed = f"it needs about {size_text(plan.memory)} of memory"
+        needed = f"the run needs about {size_text(plan.memory)} of memory"
         there = f"this machine has {size_text(machine.memory)}"
-        found["memory"] = f"{needed}, and {there} (--find_batch_size finds what fits)"
+        found["memory"] = f"{needed}, and {there} (--find_batch_size finds a size that fits)"
     checkpoints = plan.checkpoint * plan.checkpoints
     wanted = {data.tmp_dir: data.raw_disk, data.data_dir: data.data_disk, plan.run: checkpoints}
     systems = {folder: needs.free(folder) for folder, size in wanted.items() if size}
@@ -236,10 +236,10 @@ def lacks(plan: TrainingPlan) -> dict[str, str]:
         folders = [folder for folder in systems if systems[folder][0] == system]
         size = sum(wanted[folder] for folder in folders)
         if size > free:
-            needed = f"it needs about {size_text(size)} of disk in {' and '.join(folders)}"
+            needed = f"the run needs about {size_text(size)} of disk in {' and '.join(folders)}"
             found["disk"] = f"{needed}, and {size_text(free)} are free; try --keep_checkpoint_max=1"
     if plan.hours > MOST_HOURS:
-        found["time"] = f"it would take {duration(3600 * plan.hours)}"
+        found["time"] = f"the run would take {duration(3600 * plan.hours)}"
     return found
 
 

@@ -133,7 +133,7 @@ def write_of_run(
         translate = _by_model(run, checkpoint, settings)
         write(run, checkpoint, run.path, RUN, settings, translate, program, earlier)
         command = shlex.join(["t2t-show", os.fspath(run.path), "--verify"])
-        print(f"Hashes and versions: {run.path / PROVENANCE}. Check: {command}")
+        print(f"Hashes and versions: {run.path / PROVENANCE}. To check them: {command}")
     except (UserError, OSError) as error:
         print(f"No {PROVENANCE} was written: {error}")
 
@@ -204,7 +204,7 @@ def verify(folder: pathlib.Path, translate: Translate | None = None) -> Iterator
             another |= result in (CHANGED, MISSING) and part in (found.kind, "vocabulary")
             yield result, f"{part}: {name}"
     if another:
-        yield NOTE, "the translations were not repeated, because the model differs"
+        yield NOTE, "the translations were not checked, because the model or vocabulary has changed"
         return
     if translate is None:
         run = trained_run(folder)
@@ -214,7 +214,7 @@ def verify(folder: pathlib.Path, translate: Translate | None = None) -> Iterator
     written = translate([each.source for each in found.golden])
     for number, (each, (text, rank)) in enumerate(zip(found.golden, written, strict=True), 1):
         same = text == each.translation and abs(rank - each.score) <= TOLERANCE
-        was = f": {each.source!r}: {text!r} ({rank:.4f}), was {each.translation!r}"
+        was = f": {each.source!r} gives {text!r} (score {rank:.4f}), was {each.translation!r}"
         yield OK if same else CHANGED, f"sentence {number}{'' if same else was}"
 
 

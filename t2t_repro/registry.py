@@ -177,7 +177,7 @@ def load_usr_dir(path: str) -> None:
     folder = pathlib.Path(path).expanduser().resolve()
     init = folder / "__init__.py"
     if not init.is_file():
-        raise UserError(f"Expected __init__.py in --t2t_usr_dir. Received: {path!r}.")
+        raise UserError(f"Expected --t2t_usr_dir, a folder with __init__.py. Received: {path!r}.")
     _load_catalogue("hparams")
     _load_catalogue("problems")
     sys.path.insert(0, str(folder.parent))

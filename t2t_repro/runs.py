@@ -229,7 +229,7 @@ class TrainedRun(RunDirectory):
 
         model = self.new_model(with_weights=with_weights)
         state = checkpoints.load_weights(model, checkpoint or self.checkpoints_dir)
-        say(f"Decoding with step {state.step} of {checkpoint or self.path}")
+        say(f"Decoding with the checkpoint at step {state.step} of {checkpoint or self.path}")
         return model
 
     def ensemble(

@@ -173,7 +173,7 @@ def begin(
             differs |= {name for name, digest in digests.items() if digest not in known}
             if differs:
                 raise UserError(
-                    f"Expected the files and flags that {folder} was begun with. Received: other "
+                    f"Expected the files and flags that {folder} started with. Received: changed "
                     f"{', '.join(sorted(differs))}. Restore them, or give another --output_dir."
                 )
         record = Record(version=__version__, begun_with=begun_with, inputs=digests, stages=done)

@@ -16,7 +16,7 @@ from t2t_repro.fields import parse_like, types_of
 # What to do instead, and below it the flags, each with T2T's default, or the values that may stand;
 # without "=" any may.
 _FLAGS = """
-nothing here reads it
+this program does not use it
   tmp_dir decoder_command gpu_order= worker_gpu_memory_fraction enable_graph_rewriter=true|false
   eval_timeout_mins eval_throttle_seconds eval_early_stopping_metric_minimize=true|false
   cloud_mlengine=false cloud_mlengine_master_type= job-dir= timit_paths= parsing_path=
@@ -25,13 +25,13 @@ nothing here reads it
   tfdbg=true|false disable_grappler_optimizations=true|false log_device_placement=true|false
   locally_shard_to_cpu=true|false alsologtostderr=true|false logtostderr=true|false verbosity
   stderrthreshold
-give it to t2t-trainer: the run remembers it
+give it to t2t-trainer; the run remembers it
   model=transformer xla_compile=false xla_jit_level=-1
-devices are chosen by --worker_gpu, or TF_CONFIG; there are no TPUs and no parameter servers
+choose devices by --worker_gpu or TF_CONFIG; TPUs and parameter servers are not supported
   use_tpu=false use_tpu_estimator=false cloud_tpu_name tpu_num_shards tpu_job_name
   tpu_infeed_sleep_secs iterations_per_loop optionally_use_dist_strat=true|false master= ps_gpu=0
   ps_job ps_replicas=0 sync=false worker_job worker_id=0 worker_replicas=1 std_server_protocol
-set TF_NUM_INTEROP_THREADS and TF_NUM_INTRAOP_THREADS
+set the environment variables TF_NUM_INTEROP_THREADS and TF_NUM_INTRAOP_THREADS instead
   inter_op_parallelism_threads intra_op_parallelism_threads
 decode with t2t-decoder and score with t2t-bleu
   eval_run_autoregressive=true|false decode_hparams decode_from_file decode_to_file
@@ -39,9 +39,9 @@ decode with t2t-decoder and score with t2t-bleu
 t2t-exporter writes a SavedModel of a run
   export_as_tfhub=false export_saved_model=false export_saved_model_api_version
   use_guarantee_const_getter=true|false
-one run of t2t-datagen makes all files, on all cores or, by --runner, on a cluster
+one run of t2t-datagen makes all files, on all cores, or on a cluster with --runner
   task_id=-1 task_id_start=-1 task_id_end=-1
-set --hparams=activation_dtype=float16
+set --hparams=activation_dtype=float16 instead
   gpu_automatic_mixed_precision=false
 """
 # What T2T's programs note in hparams.json about the run itself; flags say these things here.
@@ -63,7 +63,7 @@ _ELSEWHERE = {
 # What to do instead, and below it the hparams, each with T2T's default, or the values that T2T's
 # own sets have, or none where T2T's Transformer lacks the hparam too.
 _HPARAMS = """
-what it sets is not implemented here
+t2t_repro does not implement it
   moe_hidden_sizes='2048' moe_num_experts=16|64 moe_k=2 moe_loss_coef=0.001|0.01
   moe_overhead_train=1.0 moe_overhead_eval=2.0 parameter_attention_key_channels=0
   parameter_attention_value_channels=0 ffn_layer='dense_relu_dense'|'conv_hidden_relu'
@@ -91,14 +91,14 @@ what it sets is not implemented here
   tpu_enable_host_call=False mlperf_mode=False use_custom_ops=True
 to change a part of the Transformer, write a model of your own
   bottom={} loss={} name={} top={} weights_fn={} modality={}
-decode with t2t-decoder, which samples by --decode_hparams=sampling_method=random
+decode with t2t-decoder, which samples with --decode_hparams=sampling_method=random
   sampling_method='argmax' sampling_temp=1.0 sampling_keep_top_k=-1 num_samples=10
   eval_run_autoregressive=False force_full_predict=False
 --worker_gpu chooses the devices
   daisy_chain_variables=True no_data_parallelism=False
-pos is "timing", "emb" or "none"
+set the hparam pos to "timing", "emb" or "none" instead
   position_features=''
-choose one of the optimizers of HParams
+set optimizer to adam, true_adam, adam_w, multistep_adam or adafactor
   optimizer_momentum_momentum=0.9 optimizer_momentum_nesterov=False optimizer_zero_grads=False
 set activation_dtype to bfloat16 or float16: the weights stay float32
   weight_dtype='float32' gpu_automatic_mixed_precision=False
@@ -109,7 +109,7 @@ t2t-datagen packs the files if the problem has a packed_length
 """
 # What T2T 1.4 to 1.14 had and 1.15 has no more, likewise.
 _OLD_HPARAMS = """
-what it sets is not implemented here
+t2t_repro does not implement it
   input_modalities='default' target_modality='default' symbol_modality_skip_top=False
   problem_choice='adaptive' multiproblem_class_loss_multiplier=0.0
   tpu_batch_size_per_shard=24 use_tpu=False

@@ -148,7 +148,7 @@ def test_another_translation_and_another_score(copy, change):
     changed = dataclasses.replace(first, **{name: value})
     dataclasses.replace(found, golden=(changed, *rest)).write(copy / "run")
     ((what, state),) = states(copy / "run")[0].items()
-    assert state == CHANGED and what.startswith(f"sentence 1: {first.source!r}: ")
+    assert state == CHANGED and what.startswith(f"sentence 1: {first.source!r} gives ")
 
 
 def test_exit_codes_and_json(made, copy, capsys):

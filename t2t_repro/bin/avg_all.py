@@ -9,11 +9,11 @@ ckpt-STEP is the mean, computed in float64, of checkpoint STEP and the N-1 befor
   t2t-decoder --output_dir=RUN/finished --decode_from_file=FILE
 
 chooses weights, beam size and alpha by sacreBLEU on dev. It compares the newest checkpoint, the
-average of the newest, and the average of those that t2t-trainer --keep_best kept. If the learning
-rate falls to 0 at the end, the newest are only those saved while it falls. Then it
-tries beam sizes and length penalties with the best weights. The usual choice is an average (the
-newest checkpoint if the rate falls to 0), beam 4 and alpha 0.6. It is kept unless another choice is
-better by more than 0.3 BLEU.
+average of the newest checkpoints, and the average of the checkpoints that t2t-trainer --keep_best
+kept. If the learning rate falls to 0 at the end, only checkpoints saved during the fall are
+averaged. Then it tries beam sizes and length penalties with the best weights. The usual choice is
+an average (the newest checkpoint if the learning rate falls to 0), beam size 4 and alpha 0.6. The
+usual choice is kept unless another one is better by more than 0.3 BLEU.
 
 --tune writes a run directory with one checkpoint and decoding.json. t2t-decoder, t2t-exporter,
 t2t-translate-all and t2t-visualize use the settings of that file unless --decode_hparams overrides
@@ -51,12 +51,12 @@ class AverageRequest:
     wait_minutes: int = flag(0, "Wait up to this many minutes for another checkpoint.", least=0)
     last_only: bool = flag(False, "Write only the average of the last n checkpoints.")
     tune: bool = flag(
-        False, "Choose checkpoint or average, beam and alpha by BLEU on dev; write a tuned run."
+        False, "Choose weights, beam size and alpha by BLEU on dev; write a tuned run."
     )
     data_dir: str | None = flag(
         None, "With --tune: the folder of TFRecords and vocabularies; default: the run's."
     )
-    t2t_usr_dir: str | None = flag(None, "Your own package of problems.")
+    t2t_usr_dir: str | None = flag(None, "The folder of your own problems.")
 
 
 def main(args: flags.FlagValues) -> None:
@@ -163,8 +163,8 @@ def _check_free(run: RunDirectory, out: RunDirectory, n: int) -> None:
     if others or (out.path / TUNED).exists():
         made = f"averages with --n={min(others)}" if others else f"{TUNED} of t2t-avg-all --tune"
         raise UserError(
-            "Expected --output_dir to be a new folder, or one with averages of this run by "
-            f"--n={n}. Received: {out.path}, with {made}. Name another folder."
+            "Expected --output_dir to be a new folder, or one with averages of this run with "
+            f"--n={n}. Received: {out.path}, which holds {made}. Give another folder."
         )
 
 

@@ -3,11 +3,11 @@
   t2t-checkpoint import --checkpoint=T2T_RUN --data_dir=T2T_DATA --output_dir=t2t_runs/imported
   t2t-decoder --output_dir=t2t_runs/imported --decode_from_file=FILE --decode_to_file=OUT
 
-T2T_RUN is a folder with a `checkpoint` file (its newest is taken), or a prefix such as
-T2T_RUN/model.ckpt-250000. The hparams come from hparams.json beside it, the problem from flags.txt;
-if these files are missing, give --hparams_set, --hparams and --problem. Weights, optimizer state
-and step are imported. --all_checkpoints imports all checkpoints of the run, for example to average
-them.
+T2T_RUN is a folder with a `checkpoint` file (its newest checkpoint is imported), or the prefix of a
+checkpoint such as T2T_RUN/model.ckpt-250000. The hparams come from hparams.json in the same folder,
+the problem from flags.txt; if these files are missing, give --hparams_set, --hparams and --problem.
+Weights, optimizer state and step are imported. --all_checkpoints imports all checkpoints of the
+run, for example to average them.
 
   t2t-checkpoint export --output_dir=t2t_runs/mine --t2t_dir=for_t2t
 
@@ -40,7 +40,7 @@ class CheckpointFlags:
     """The flags of t2t-checkpoint, beside those of the run and of the task."""
 
     action: str | None = flag(
-        None, "import or export; or just: t2t-checkpoint import.", choices=tuple(_NEEDED)
+        None, "import or export. Short: t2t-checkpoint import.", choices=tuple(_NEEDED)
     )
     checkpoint: str | None = flag(
         None,
@@ -55,7 +55,7 @@ class CheckpointFlags:
         None, "import: the target space id of the training; default: the problem's.", least=0
     )
     all_checkpoints: bool = flag(
-        False, "import: all checkpoints of the run, except those already in --output_dir."
+        False, "import: import all checkpoints of the run, except those already in --output_dir."
     )
     t2t_dir: str | None = flag(None, "export: the folder to write to.")
 

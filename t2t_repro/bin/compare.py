@@ -7,11 +7,11 @@
       --hparams_sets=transformer_base_v1,transformer_base_v2 --output_dir=sets
 
 Each combination of depth, warm-up, variant and seed is a run directory under OUTPUT_DIR/cells.
-Between post-norm and pre-norm only the sequences of pre- and postprocessing differ; for sets,
-the report lists the differences. Each variant enters the comparison with its best warm-up. A run
-that diverges counts as a result. The outputs are report.html (self-contained), report.md,
-report.json, results.csv and the pictures. If interrupted, run the same command to resume. Given
-more depths, warm-ups or seeds, it adds their runs.
+Post-norm and pre-norm differ only in layer_preprocess_sequence and layer_postprocess_sequence; for
+sets, the report lists the differences. Each variant is compared with its best warm-up. A run that
+diverges counts as a result. The outputs are report.html (self-contained), report.md, report.json,
+results.csv and the pictures. If interrupted, run the same command to resume. With more depths,
+warm-ups or seeds, only the missing runs are trained.
 """
 
 import dataclasses

@@ -57,11 +57,11 @@ class DataFlags:
     problem: str = flag(
         "", "The problem. Several: separated by commas, or a pattern such as 'algorithmic_*'."
     )
-    exclude_problems: str = flag("", "Skip problems whose name contains any of these.")
+    exclude_problems: str = flag("", "Skip problems whose name contains any of these texts: a,b,c.")
     data_dir: str | None = flag(None, "The folder to write to.")
-    tmp_dir: str = flag("/tmp/t2t_datagen", "The folder of the raw files, downloads among them.")
+    tmp_dir: str = flag("/tmp/t2t_datagen", "The folder of the raw files, including downloads.")
     num_shards: int = flag(
-        0, "How many training files; 0: by the problem or the text size.", least=0, most=99_999
+        0, "How many training files; 0: the problem or text size decides.", least=0, most=99_999
     )
     max_cases: int = flag(0, "End each split after this many examples; 0: no limit.", least=0)
     random_seed: int = flag(
@@ -80,14 +80,14 @@ class DataFlags:
     )
     overwrite: bool = flag(False, "Make existing files again.")
     only_list: bool = flag(False, "List the problems that match --problem, or all, and exit.")
-    t2t_usr_dir: str | None = flag(None, "Your own package of problems.")
+    t2t_usr_dir: str | None = flag(None, "The folder of your own problems.")
     vocab_size: int = flag(
-        0, "About how many subwords; 0: by the problem or the text size.", least=0, most=2**20
+        0, "About how many subwords; 0: the problem or text size decides.", least=0, most=2**20
     )
     vocab: str | None = flag(
         None,
-        "For text2text_tmpdir: your own vocabulary, T2T's subwords or a SentencePiece model. One "
-        "for both sides, or two, source and target, separated by a comma.",
+        "For text2text_tmpdir: your own vocabulary, a file of T2T's subwords or a SentencePiece "
+        "model. Give one file for both sides, or two files: SOURCE,TARGET.",
     )
     vocab_from: str | None = flag(
         None,
@@ -237,8 +237,8 @@ def make_data(job: "Job", machine: Any, parent: str | None) -> dict:
         new, old = (job.problem, job.data_dir), (trained.problem, trained.config.data_dir)
         known, its = overlap(old, new), overlap(new, old)
         if known or its:
-            print(f"  warning: {known:,} dev pairs are in the training text of {parent},")
-            print(f"  and {its:,} of its dev pairs in this text. Remove them: they inflate BLEU.")
+            print(f"  warning: {parent} was trained on {known:,} of these dev pairs, and")
+            print(f"  {its:,} of its dev pairs are in this text. Remove them: they inflate BLEU.")
     return summary
 
 
@@ -250,10 +250,10 @@ def print_proposal(job: "Job", summary: dict, parent: str | None) -> None:
     from t2t_repro.data import preset
 
     if parent:
-        print(f"  proposed: {shlex.quote(f'--warm_start_from={parent}')} (same vocabulary)")
+        print(f"  proposed flags: {shlex.quote(f'--warm_start_from={parent}')} (same vocabulary)")
     elif preset.is_for(job.problem) and Split.TRAIN in summary["splits"]:
         proposed = preset.proposed(job.problem, job.data_dir, preset.TextSize.from_summary(summary))
-        print(f"  proposed: {proposed.flags()} ({proposed.reason})")
+        print(f"  proposed flags: {proposed.flags()} ({proposed.reason})")
 
 
 def load_problem(name: str, usr_dir: str | None) -> Problem:
@@ -299,9 +299,9 @@ def print_summary(summary: dict) -> None:
     for split, made in summary["splits"].items():
         tokens, longest, empty = made["tokens"], made["longest"], made["empty"]
         print(
-            f"  {split}: {made['examples']:,} examples in {made['files']} files; tokens "
-            f"{tokens['inputs']:,} -> {tokens['targets']:,}; longest {longest['inputs']} -> "
-            f"{longest['targets']}; empty lines {empty['inputs']} -> {empty['targets']}"
+            f"  {split}: {made['examples']:,} examples in {made['files']} files; source -> target: "
+            f"tokens {tokens['inputs']:,} -> {tokens['targets']:,}, longest {longest['inputs']} -> "
+            f"{longest['targets']}, empty lines {empty['inputs']} -> {empty['targets']}"
         )
 
 

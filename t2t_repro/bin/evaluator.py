@@ -34,9 +34,9 @@ class EvalRequest:
     )
     eval_use_test_set: bool = flag(False, "Evaluate the test split instead of dev.")
     eval_steps: int = flag(
-        0, "At most this many batches, spread over all lengths; 0: the whole split.", least=0
+        0, "Evaluate this many batches, spread over all lengths; 0: the whole split.", least=0
     )
-    worker_gpu: int | None = flag(None, "How many GPUs to use; default: all, or the CPU.", least=1)
+    worker_gpu: int | None = flag(None, "Number of GPUs; default: all, else the CPU.", least=1)
 
 
 def main(args: flags.FlagValues) -> None:

@@ -23,8 +23,8 @@ from t2t_repro.own_text.request import OwnTextRequest
 
 _TEXT = {
     "train_source": {
-        "text": "Source text, one sentence a line, or both sides in .tsv, .csv, .jsonl or .tmx. "
-        "Each may be .gz; several are separated by commas."
+        "text": "The source sentences, one a line, or a .tsv, .csv, .jsonl or .tmx file with both "
+        "sides. Files may be .gz; separate several by commas."
     },
     "train_target": {"text": "The target sentences, one for each line of --source."},
 }

@@ -41,10 +41,10 @@ _COLUMNS = ("loss", "bleu", "approx_bleu_score", "accuracy", "accuracy_per_seque
 class ShowFlags:
     """The flags of t2t-show."""
 
-    output_dir: str | None = flag(None, "The run directory; or just: t2t-show RUN.")
+    output_dir: str | None = flag(None, "The run directory. Short: t2t-show RUN.")
     json: bool = flag(False, "Print JSON instead of text.")
     verify: bool = flag(False, "Check hashes and translations against provenance.json.")
-    t2t_usr_dir: str | None = flag(None, "Your own package of hparam sets.")
+    t2t_usr_dir: str | None = flag(None, "The folder of your own hparam sets.")
 
 
 def main(args: flags.FlagValues) -> None:
@@ -83,7 +83,7 @@ def verify(folder: pathlib.Path, *, as_json: bool) -> None:
         rows = [{"state": state, "what": what} for state, what in found]
         print(json.dumps({"verified": not bad, "checks": rows}, indent=1))
     else:
-        print(f"Changed or missing: {bad} of {len(found)}." if bad else "Nothing has changed.")
+        print(f"Changed or missing: {bad} of {len(found)} checks." if bad else "Nothing changed.")
     if bad:
         sys.exit(1)
 
@@ -187,7 +187,7 @@ def _row(of: RunView, each: Checkpoint, metrics: Sequence[str], last: bool) -> s
     cells = "".join(
         f" {_score(each.scores.get(name, '')):>{max(9, len(name) + 1)}}" for name in metrics
     )
-    marks = ["last"] * last + ["NOT WHOLE"] * (not each.whole)
+    marks = ["last"] * last + ["INCOMPLETE"] * (not each.whole)
     marks += [f"best {name}" for name in metrics if of.best.get(name, (-1,))[0] == each.step]
     return f"  {each.step:>9}{each.megabytes:>9.1f}{cells}  {', '.join(marks)}".rstrip()
 

@@ -14,7 +14,7 @@ t2t-own-text trains on your own files of sentences; t2t-datagen makes data from 
 
 --registry_help lists problems and hparam sets. If a run stopped, run the same command to resume
 from its newest checkpoint, as if it had not stopped; --output_dir alone is enough. SIGTERM and
-Ctrl-C save a checkpoint first (exit codes 143 and 130); a second one stops at once.
+Ctrl-C save a checkpoint first (exit codes 143 and 130); a second signal stops at once.
 """
 
 import dataclasses
@@ -61,7 +61,7 @@ KEPT = (
 )
 _HINTS = {
     "problem": "t2t-trainer --registry_help lists the problems.",
-    "hparams_set": "t2t-trainer --registry_help lists the sets, t2t-datagen proposes one.",
+    "hparams_set": "t2t-trainer --registry_help lists the hparam sets; t2t-datagen proposes one.",
     "data_dir": "Give the --data_dir of t2t-datagen, or a new one with --generate_data.",
     "output_dir": "Give a folder for the run.",
 }
@@ -78,7 +78,7 @@ class TrainFlags:
     tmp_dir: str = flag("/tmp/t2t_datagen", "The folder of the raw files, as in t2t-datagen.")
     registry_help: bool = flag(False, "List problems, hparam sets and models, and exit.")
     generate_data: bool = flag(False, "Make the problem's missing data files first.")
-    schedule: str = flag(SCHEDULES[0], "What to do; the first two do the same.", choices=SCHEDULES)
+    schedule: str = flag(SCHEDULES[0], "Train, evaluate or both (by two names).", choices=SCHEDULES)
     train_steps: int | None = flag(
         None, "The step at which the run ends; default: the set's.", least=1
     )
@@ -90,11 +90,11 @@ class TrainFlags:
     )
     best_metric: str = flag("loss", "The metric of --keep_best, such as loss or bleu.")
     eval_early_stopping_steps: int | None = flag(
-        None, "Stop when the metric has not improved for this many steps; 0: never.", least=0
+        None, "Early stopping after this many steps without improvement; 0: none.", least=0
     )
     eval_early_stopping_metric: str = flag("loss", "The metric of early stopping, such as bleu.")
     eval_early_stopping_metric_delta: float = flag(
-        0, "Smaller improvements do not count; T2T's default is 0.1.", least=0
+        0, "Early stopping ignores smaller improvements; T2T's default is 0.1.", least=0
     )
     eval_use_test_set: bool = flag(False, "Evaluate the test split instead of dev.")
     eval_bleu_sentences: int = flag(
@@ -106,12 +106,12 @@ class TrainFlags:
         0, "The seed of the weights, of dropout and of shuffling.", least=0, most=2**32 - 1
     )
     worker_gpu: int | None = flag(
-        None, "How many GPUs to train on, a batch on each; default: all, or the CPU.", least=1
+        None, "How many GPUs to train on, a batch on each; default: all, else the CPU.", least=1
     )
     xla_compile: bool = flag(False, "Compile TensorFlow's training step with XLA on a GPU.")
     warm_start_from: str | None = flag(None, "Start from the weights of this run or checkpoint.")
     warm_start_partial: bool = flag(
-        False, "Load only the weights that fit; depth, problem and vocabulary may differ then."
+        False, "Load only matching weights; depth, problem and vocabulary of the parent may differ."
     )
     finish: bool = flag(False, "After training, tune decoding on dev (t2t-avg-all --tune).")
     find_batch_size: bool = flag(False, "Find a batch_size that fits into memory, and exit.")

@@ -49,7 +49,7 @@ class TranslateAllRequest:
 
     model_dir: str | None = flag(None, "The run whose checkpoints to use.")
     data_dir: str | None = flag(None, "The folder of the vocabulary; default: the run's data_dir.")
-    t2t_usr_dir: str | None = flag(None, "Your own package of problems.")
+    t2t_usr_dir: str | None = flag(None, "The folder of your own problems.")
     source: str = flag(dataclasses.MISSING, "The text, one sentence a line; UTF-8, plain or .gz.")
     reference: str | None = flag(None, "The reference translations, to score and plot each step.")
     translations_dir: str = flag("translations", "The folder of the translations.")
@@ -149,7 +149,7 @@ def translate_all(
         saved = path.stat().st_mtime if path.exists() else 0
         # A translation has the time of its checkpoint, in whole seconds on some file systems.
         if target.is_file() and saved < target.stat().st_mtime + 1:
-            say(f"{target} exists already and is not translated again.")
+            say(f"{target} exists already; its checkpoint is skipped.")
         else:
             try:
                 checkpoints.verify(path)

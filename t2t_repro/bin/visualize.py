@@ -38,7 +38,7 @@ class VisualizeRequest:
     checkpoint_path: str | None = flag(
         None, "A ckpt-STEP folder; default: the newest in --output_dir (in RUN/best, the best)."
     )
-    explain: str | None = flag(None, "Write a page here that runs the model in a browser.")
+    explain: str | None = flag(None, "The file for a page that runs the model in a browser.")
     positions: bool = flag(False, "Draw the model's positional encodings.")
     visualization_dir: str | None = flag(None, "Where to write; default: RUN/visualization.")
 

@@ -105,7 +105,7 @@ def _csv_rows(path: str) -> Iterator[tuple[int, list[str]]]:
             number = table.line_num + 1
     except csv.Error as error:
         raise UserError(
-            f"Expected valid CSV in {path}. Received: in the row that starts at line {number}: "
+            f"Expected valid CSV in {path}. Received: in the row starting at line {number}, "
             f"{error}. Fix the quotes: inside a quoted field, write a quote twice."
         ) from error
 
@@ -125,7 +125,7 @@ def _table_pairs(
         if len(row) != width:
             raise UserError(
                 f"Expected {width} columns in line {number} of {path}, as in its first line. "
-                f"Received: {len(row)}: {' | '.join(row)[:_SHOWN]!r}. Fix that line."
+                f"Received: {len(row)} columns: {' | '.join(row)[:_SHOWN]!r}. Fix that line."
             )
         yield row[source], row[target]
 
@@ -209,7 +209,7 @@ def _tmx_pairs(path: str, sides: Sides) -> Iterator[Sequence[str]]:
                 yield texts
             else:
                 skipped += 1
-    seen = f"its languages: {', '.join(code for code, _ in codes.most_common(8)) or 'none'}"
+    seen = f"languages in the file: {', '.join(code for code, _ in codes.most_common(8)) or 'none'}"
     if skipped == count:
         raise UserError(
             f"Expected <tu> elements with text on both sides in {path}. Received: none of "

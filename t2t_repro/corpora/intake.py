@@ -55,7 +55,7 @@ def prepare(
         if (before.request, before.raw_files, set(before.files)) == (asked, raw_files, own):
             say(f"Keeping the raw text in {folder}: it was made from the same files and flags.")
             return
-        say(f"Making the raw text in {folder} again: its files or flags have changed.")
+        say(f"Making the raw text in {folder} again: the input files or flags have changed.")
     with scratch_folder(folder / "text") as unfinished:
         shares, left_out, files = _Work(unfinished, request, corpora, names, seed, say).make()
         for name in own:
@@ -182,7 +182,7 @@ class _Work:
         """Writes the training files; returns the corpora's shares."""
         corpora, away = self._of("train"), drawn.dev.keys() | drawn.test.keys() | drawn.left_out
         chance = random.Random(f"weights {self.seed}").random
-        pairs = enumerate(progress.track(every, "Writing", sum(sizes), "pairs"))
+        pairs = enumerate(progress.track(every, "Writing training text", sum(sizes), "pairs"))
         kept, written = [], []
         for corpus, size in zip(corpora, sizes, strict=True):
             whole, part = divmod(corpus.weight, 1)

@@ -95,7 +95,7 @@ def read(folder: pathlib.Path) -> Record | None:
     """
     if not (folder / NAME).exists():
         return None
-    return schema.read(folder / NAME, Record, "Delete it and t2t-datagen's text files there.")
+    return schema.read(folder / NAME, Record, "Delete it and t2t-datagen's text files beside it.")
 
 
 def repeated(paths: Sequence[str]) -> float:
@@ -130,8 +130,8 @@ def own_files(folder: pathlib.Path, record: Record | None, names: Names) -> set[
         for path in filter(pathlib.Path.exists, (folder / name, folder / f"{name}.gz")):
             if not (record and record.has_made(path)):
                 raise UserError(
-                    f"Expected {path} as --train_source wrote it. Received: a changed file. To use "
-                    "it, omit --train_source; else delete it or give another --tmp_dir."
+                    f"Expected {path} to be absent, or as t2t-datagen wrote it. Received: another "
+                    "file. To use it, omit --train_source. Or delete it, or give another --tmp_dir."
                 )
             own.add(path.name)
     return own

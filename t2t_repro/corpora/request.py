@@ -46,7 +46,7 @@ class RawText:
     train_source: str | None = flag(
         None,
         f"For text2text_tmpdir, your training text: {_FILES}. Each may be .gz; separate several by "
-        "commas. They become the problem's raw files in --tmp_dir.",
+        "commas. The text becomes the problem's raw files in --tmp_dir.",
     )
     train_target: str | None = flag(None, "The target files, one for each file of --train_source.")
     dev_source: str | None = flag(
@@ -58,7 +58,7 @@ class RawText:
     source_language: str | None = flag(None, "The source's " + _LANGUAGE.format("en", "en", "GB"))
     target_language: str | None = flag(None, "The target's " + _LANGUAGE.format("de", "de", "AT"))
     columns: str | None = flag(
-        None, "The source and target columns of .tsv and .csv, or keys of .jsonl: 1,2 or en,de."
+        None, "The source and target columns of .tsv and .csv, or keys of .jsonl, as 1,2 or en,de."
     )
     dev_size: int | None = flag(
         None,
@@ -73,7 +73,7 @@ class RawText:
         least=1,
         most=50_000,
     )
-    train_weights: str | None = flag(None, "How often to use each training corpus, such as 1,2.5.")
+    train_weights: str | None = flag(None, "How often to use each corpus of training: 1,2.5.")
 
     @classmethod
     def from_flags(cls, options: Mapping[str, Any]) -> tuple["RawText", dict[str, Any]]:

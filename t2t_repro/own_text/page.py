@@ -26,7 +26,7 @@ from t2t_repro.views.run_view import RunView, view
 
 _SAMPLES = 20
 _LABELS = {
-    "sacrebleu": "sacreBLEU, cased: the one to report",
+    "sacrebleu": "sacreBLEU, cased: the score to report",
     "sacrebleu_lowercase": "sacreBLEU, lower-cased",
     "chrf2": "chrF2",
 }
@@ -71,7 +71,7 @@ def summary(folder: Folder, record: Record, plan: Plan) -> list[str]:
     training = record.stages["training"].seconds
     lines = [
         f"All {len(record.stages)} stages are done, in {took(seconds)}: training took "
-        f"{took(training)}, the others {took(seconds - training)}."
+        f"{took(training)}, the other stages {took(seconds - training)}."
     ]
     found = tune.read(folder.model)
     if found and found.search.bleu < NO_TRANSLATOR:
@@ -102,7 +102,7 @@ def next_steps(folder: Folder, plan: Plan) -> list[str]:
         f"t2t-show {model} --verify",
     ]
     if plan.train_steps < plan.wanted_steps:
-        steps.append(f"all {plan.wanted_steps:,} steps: run t2t-own-text again, {plan.to_the_end}")
+        steps.append(f"for all {plan.wanted_steps:,} steps: t2t-own-text again, {plan.to_the_end}")
     return steps
 
 

@@ -132,7 +132,7 @@ class Plan(Measured):
     @property
     def to_the_end(self) -> str:
         """How to change a command with fewer steps to make all."""
-        where = "" if self.goes_on else " and another --output_dir"
+        where = "" if self.goes_on else ", another --output_dir"
         return f"with --train_minutes=0{where} and without --train_steps"
 
 
@@ -270,13 +270,13 @@ def expectation(text: Text, steps: int, own_steps: int, found: Measured) -> str:
     usable = next(tokens for words, tokens in USABLE if text.words <= words)
     of = f"a sample of the text has {text.words:,} distinct words"
     if steps * found.tokens_per_step >= usable:
-        return f"Expect a usable translator ({USABLE_BLEU} BLEU or more on such text), since {of}."
+        return f"Expect a usable translator ({USABLE_BLEU} BLEU or more on similar text): {of}."
     needed = math.ceil(usable / found.tokens_per_step)
     minutes = math.ceil(needed * found.seconds_per_step / (1 - _SHARE) / 600) * 10
     longer = f" --train_steps={needed}" * (needed > own_steps)
     return (
-        f"Expect only the gist, below {USABLE_BLEU} BLEU: {of}. A usable translator needs about "
-        f"{usable / 1e6:.2g} million target tokens of training: --train_minutes={minutes}{longer}"
+        f"Expect only the gist, below {USABLE_BLEU} BLEU: {of}. For a usable translator, train on "
+        f"about {usable / 1e6:.2g} million target tokens: --train_minutes={minutes}{longer}"
     )
 
 

@@ -24,18 +24,18 @@ class OwnTextRequest:
     raw: RawText
     output_dir: str = flag("", "The folder of all outputs.")
     vocab_size: int = flag(
-        0, "About how many subwords to build; 0: by the size of the text.", least=0, most=2**20
+        0, "About how many subwords to build; 0: by the text size.", least=0, most=2**20
     )
     vocab: str = flag(
         "",
-        "Your own vocabulary: T2T's subwords or a SentencePiece model. One for both sides, or two, "
-        "source and target, separated by a comma.",
+        "Your own vocabulary, a file of T2T's subwords or a SentencePiece model. Give one file for "
+        "both sides, or two files: SOURCE,TARGET.",
     )
     keep_bad_pairs: bool = flag(
-        False, "Keep all pairs; default: bad ones are dropped (t2t-datagen --drop_bad_pairs)."
+        False, "Keep all pairs; default: bad pairs are dropped (t2t-datagen --drop_bad_pairs)."
     )
     hparams_set: str = flag("", "The name of an hparam set; default: by the size of the text.")
-    hparams: str = flag("", 'Overrides of the set: "name=value,name=value".')
+    hparams: str = flag("", 'Overrides of the hparam set: "name=value,name=value".')
     train_steps: int = flag(0, "The most steps to train; 0: those of the set.", least=0)
     train_minutes: float | None = flag(
         None,

@@ -48,7 +48,7 @@ def make_translator(request: OwnTextRequest, say: Callable[[str], None] = print)
         decided = _plan(request, folder, doing)
         say(str(decided))
         doing.run(_training(request, folder, decided))
-        says = "Choosing checkpoint or average, beam size and alpha on dev"
+        says = "Choosing weights, beam size and alpha on dev"
         tune = command("t2t-avg-all", "--tune", model_dir=folder.run, output_dir=folder.model)
         chosen = [folder.model / TUNED]
         doing.run(Stage(name="tuning", says=says, command=tune, outputs=chosen))
@@ -79,7 +79,7 @@ def _text(request: OwnTextRequest, folder: Folder) -> Stage:
     texts = [path for split in ("train", "eval", "test") for path in folder.sides(split)]
     return Stage(
         name="text",
-        says="Text: reading, splitting, checking, vocabulary, records",
+        says="Text: reading, splitting, checking, vocabulary, TFRecords",
         command=command("t2t-datagen", bad_pairs, **flags),
         outputs=[*texts, folder.summary],
     )

@@ -39,7 +39,7 @@ def norms(hparams_set: str, changes: str) -> list[Variant]:
     if base.model in BASELINES:
         raise UserError(
             "Expected the --hparams_set of a Transformer, which can be post- or pre-norm. "
-            f"Received: {hparams_set}, of model={base.model}. To compare it, give --hparams_sets."
+            f"Received: {hparams_set}, with model={base.model}. To compare it, give --hparams_sets."
         )
     base = _with_named_schedule(base)
     return [

@@ -115,7 +115,7 @@ def test_an_ensemble_is_of_the_runs_that_are_named(numbers, source, tmp_path, ca
     flags = [f"--decode_from_file={source}", "--decode_hparams=beam_size=1,extra_length=4"]
     flags += [f"--decode_to_file={tmp_path / 'both'}", f"--ensemble= {other.path},"]
     decode(f"--output_dir={numbers.path}", *flags)
-    assert f"step 7 of {numbers.path}\nDecoding with step 9 of {other.path}" in (
+    assert f"step 7 of {numbers.path}\nDecoding with the checkpoint at step 9 of {other.path}" in (
         capsys.readouterr().err
     )
     assert len((tmp_path / "both").read_text().splitlines()) == 3

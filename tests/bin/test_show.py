@@ -120,7 +120,7 @@ def test_while_it_trains(run, capsys):
     assert [each.whole for each in found.checkpoints] == [True, True, False, False]
     assert found.parameters["shared"] == 21  # of the newest whole one
     assert f"training now ({lock})" in said
-    assert said.count("NOT WHOLE") == 2 and "tensorboard --logdir" in said
+    assert said.count("INCOMPLETE") == 2 and "tensorboard --logdir" in said
     assert "t2t-avg-all" not in said
     assert run_view.view(run).being_written == ()  # a kill has left it
 

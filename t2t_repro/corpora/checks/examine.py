@@ -231,13 +231,13 @@ def examine(
     if any(known.moses_escaped):
         notes.append(
             "The text is tokenized and escaped by Moses (&apos; for '). A model trained on it "
-            "expects such input and writes such output. Undo this first with detokenizer.perl."
+            "expects such input and writes such output. To undo this, use Moses's detokenizer.perl."
         )
     notes += [
-        f"{share:.2%} of the {side} write letters as several characters (Unicode NFD: e and U+0301 "
-        "for é). To a model these differ from é and take more tokens. Convert this text, and all "
-        "text to translate, to NFC: uconv -x any-nfc."
-        for side, share in zip(("sources", "targets"), known.decomposed, strict=True)
+        f"{share:.2%} of the {side} lines write letters as several characters (Unicode NFD: e and "
+        "U+0301 for é). A model treats this é as another letter, and needs more tokens for it. "
+        "Convert this text, and all text to translate, to NFC: uconv -x any-nfc."
+        for side, share in zip(("source", "target"), known.decomposed, strict=True)
         if share > DECOMPOSED
     ]
     sizes = {split: len(of) for split, of in marks.items()}
