@@ -15,7 +15,7 @@ def test_makes_a_problem_and_says_what_it_made(tmp_path, capsys):
     name = "algorithmic_reverse_binary40_test"
     run(f"--problem={name}", f"--data_dir={tmp_path}", "--max_cases=50")
     out = capsys.readouterr().out
-    assert f"{name}: vocabulary of 4 ids\n  train: 50 examples in 1 files; source -> target: " in out
+    assert f"{name}: vocabulary of 4 ids\n  train: 50 examples in 1 files; source -> target:" in out
     assert str(tmp_path) in out and f"datagen.{name}.json" in out
     summary = json.loads((tmp_path / f"datagen.{name}.json").read_text())
     assert summary["splits"]["dev"]["examples"] == 50
