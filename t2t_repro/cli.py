@@ -34,14 +34,14 @@ class RunFlags:
 
     output_dir: str | None = flag(None, "The run directory.")
     data_dir: str | None = flag(None, "The folder of TFRecords and vocabularies.")
-    t2t_usr_dir: str | None = flag(None, "The folder of your own problems, hparam sets or models.")
+    t2t_usr_dir: str | None = flag(None, "Your Python package of problems, hparam sets or models.")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TaskFlags:
     """The flags that name a problem and a configuration, as T2T's."""
 
-    problem: str | None = flag(None, "A problem; t2t-trainer --registry_help lists all problems.")
+    problem: str | None = flag(None, "The problem; t2t-trainer --registry_help lists all problems.")
     hparams_set: str | None = flag(None, "The name of an hparam set.")
     hparams: str = flag("", 'Overrides of the hparam set: "name=value,name=value".')
 

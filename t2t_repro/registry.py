@@ -187,7 +187,8 @@ def load_usr_dir(path: str) -> None:
         sys.path.remove(str(folder.parent))
     if module.__file__ != str(init):
         raise UserError(
-            f"Expected --t2t_usr_dir not named like {module.__file__}. Received: {path}. Rename it."
+            f"Expected --t2t_usr_dir to have another name than {module.__file__}. "
+            f"Received: {path}. Rename the folder."
         )
     _USR_DIRS[folder.name] = str(folder)
 

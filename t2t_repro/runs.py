@@ -250,9 +250,8 @@ class TrainedRun(RunDirectory):
         models = [self.model(checkpoint, **how)]
         for other in others:
             if other._ids != self._ids:
-                raise UserError(
-                    f"Expected --ensemble of one problem and vocabulary. Received: {other.path}."
-                )
+                same = "with the same problem and vocabulary"
+                raise UserError(f"Expected --ensemble runs {same}. Received: {other.path}.")
             models.append(other.on(self.devices).model(**how))
         return Ensemble(models) if others else models[0]
 

@@ -56,7 +56,7 @@ class AverageRequest:
     data_dir: str | None = flag(
         None, "With --tune: the folder of TFRecords and vocabularies; default: the run's."
     )
-    t2t_usr_dir: str | None = flag(None, "The folder of your own problems.")
+    t2t_usr_dir: str | None = flag(None, "Your Python package of problems.")
 
 
 def main(args: flags.FlagValues) -> None:

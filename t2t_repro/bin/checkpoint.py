@@ -40,7 +40,7 @@ class CheckpointFlags:
     """The flags of t2t-checkpoint, beside those of the run and of the task."""
 
     action: str | None = flag(
-        None, "import or export. Short: t2t-checkpoint import.", choices=tuple(_NEEDED)
+        None, "import or export, as in t2t-checkpoint import.", choices=tuple(_NEEDED)
     )
     checkpoint: str | None = flag(
         None,

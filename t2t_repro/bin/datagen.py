@@ -80,7 +80,7 @@ class DataFlags:
     )
     overwrite: bool = flag(False, "Make existing files again.")
     only_list: bool = flag(False, "List the problems that match --problem, or all, and exit.")
-    t2t_usr_dir: str | None = flag(None, "The folder of your own problems.")
+    t2t_usr_dir: str | None = flag(None, "Your Python package of problems.")
     vocab_size: int = flag(
         0, "About how many subwords; 0: the problem or text size decides.", least=0, most=2**20
     )

@@ -36,7 +36,7 @@ class EvalRequest:
     eval_steps: int = flag(
         0, "Evaluate this many batches, spread over all lengths; 0: the whole split.", least=0
     )
-    worker_gpu: int | None = flag(None, "Number of GPUs; default: all, else the CPU.", least=1)
+    worker_gpu: int | None = flag(None, "Number of GPUs; default: all, or CPU if none.", least=1)
 
 
 def main(args: flags.FlagValues) -> None:

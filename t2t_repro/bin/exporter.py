@@ -2,12 +2,12 @@
 
     t2t-exporter --output_dir=RUN
 
-writes RUN/export/STEP from the newest checkpoint: raw text in, raw text out. It needs
+writes RUN/export/STEP from the newest checkpoint: raw text in, raw text out. The SavedModel needs
 only TensorFlow and tensorflow-text, not t2t_repro, and loads in TensorFlow Serving too. Its
 README.md shows the calls. It translates as t2t-decoder does. For a parsing problem of subwords
 (wsj_parsing, wsj_parsing4k) it returns linearised tags, which t2t-decoder would turn into trees.
 --decode_hparams="beam_size=4,alpha=0.6,extra_length=100" become fixed in the export.
---quantize=float16 halves its size, and the loss of BLEU on the dev split is printed.
+--quantize=float16 halves the SavedModel's size and prints the loss of BLEU on the dev split.
 docs/serving.md has more.
 
     t2t-exporter --output_dir=RUN --format=ctranslate2 --quantize=int8 --max_bleu_drop=0.5

@@ -4,7 +4,7 @@
   t2t-server --model=mine/export/saved_model
 
 draws dev and test, builds a vocabulary, chooses a configuration, prints how long it will take,
-trains, chooses checkpoints, beams and alpha, scores the test set, exports, and writes a page
+trains, chooses weights, beam size and alpha, scores the test set, exports, and writes a page
 (mine/index.html) and a record (mine/own-text.json). Each stage runs a program, whose command
 is printed. If interrupted, run the same command to resume; finished stages are not repeated. With a
 larger --train_minutes or --train_steps it continues the training and repeats the stages after it.

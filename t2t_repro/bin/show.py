@@ -41,10 +41,10 @@ _COLUMNS = ("loss", "bleu", "approx_bleu_score", "accuracy", "accuracy_per_seque
 class ShowFlags:
     """The flags of t2t-show."""
 
-    output_dir: str | None = flag(None, "The run directory. Short: t2t-show RUN.")
+    output_dir: str | None = flag(None, "The run directory, as in t2t-show RUN.")
     json: bool = flag(False, "Print JSON instead of text.")
     verify: bool = flag(False, "Check hashes and translations against provenance.json.")
-    t2t_usr_dir: str | None = flag(None, "The folder of your own hparam sets.")
+    t2t_usr_dir: str | None = flag(None, "Your Python package of hparam sets.")
 
 
 def main(args: flags.FlagValues) -> None:
@@ -95,7 +95,7 @@ def show(of: RunView) -> None:
     out = console.Console(highlight=False, markup=False, soft_wrap=True)
     out.print(f"{of.path}: {of.problem}, {of.hparams_set}", style="bold")
     out.print(_standing(of))
-    out.print(f"version {of.version}, seed {of.random_seed}, starts: {len(of.commands)}")
+    out.print(f"version {of.version}, seed {of.random_seed}, number of starts: {len(of.commands)}")
     out.print("\nChanged from the hparam set" if of.changes else "", style="bold", end="")
     out.print(_changes(of))
     _parameters(of, out)
@@ -137,7 +137,7 @@ def _changes(of: RunView) -> str:
     if of.changes is None:
         return f"Unknown hparam set {of.hparams_set}: name its package by --t2t_usr_dir."
     if not of.changes:
-        return "All hparams are those of the set."
+        return "All hparams are those of the hparam set."
     width = max(map(len, of.changes))
     lines = [f"  {name:{width}}  {a!r} -> {b!r}" for name, (a, b) in sorted(of.changes.items())]
     return "\n" + "\n".join(lines)

@@ -90,11 +90,11 @@ class TrainFlags:
     )
     best_metric: str = flag("loss", "The metric of --keep_best, such as loss or bleu.")
     eval_early_stopping_steps: int | None = flag(
-        None, "Early stopping after this many steps without improvement; 0: none.", least=0
+        None, "Stop early after this many steps without improvement; 0: never.", least=0
     )
     eval_early_stopping_metric: str = flag("loss", "The metric of early stopping, such as bleu.")
     eval_early_stopping_metric_delta: float = flag(
-        0, "Early stopping ignores smaller improvements; T2T's default is 0.1.", least=0
+        0, "Early stopping ignores improvements below this; T2T's default is 0.1.", least=0
     )
     eval_use_test_set: bool = flag(False, "Evaluate the test split instead of dev.")
     eval_bleu_sentences: int = flag(
@@ -106,7 +106,7 @@ class TrainFlags:
         0, "The seed of the weights, of dropout and of shuffling.", least=0, most=2**32 - 1
     )
     worker_gpu: int | None = flag(
-        None, "How many GPUs to train on, a batch on each; default: all, else the CPU.", least=1
+        None, "Number of GPUs, with a batch on each; default: all, or the CPU if none.", least=1
     )
     xla_compile: bool = flag(False, "Compile TensorFlow's training step with XLA on a GPU.")
     warm_start_from: str | None = flag(None, "Start from the weights of this run or checkpoint.")

@@ -49,7 +49,7 @@ class TranslateAllRequest:
 
     model_dir: str | None = flag(None, "The run whose checkpoints to use.")
     data_dir: str | None = flag(None, "The folder of the vocabulary; default: the run's data_dir.")
-    t2t_usr_dir: str | None = flag(None, "The folder of your own problems.")
+    t2t_usr_dir: str | None = flag(None, "Your Python package of problems.")
     source: str = flag(dataclasses.MISSING, "The text, one sentence a line; UTF-8, plain or .gz.")
     reference: str | None = flag(None, "The reference translations, to score and plot each step.")
     translations_dir: str = flag("translations", "The folder of the translations.")

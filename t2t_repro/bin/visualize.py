@@ -121,7 +121,7 @@ def attention(run: TrainedRun, request: VisualizeRequest, source: str, folder: P
     text = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
     write_text_atomic(folder / "heads.json", text)
     write_csv(folder / "heads.csv", content["heads"], ".6f")
-    page = attention_page.page(maps, heads, f"What {run.path.name} looks at")
+    page = attention_page.page(maps, heads, f"Attention of {run.path.name}")
     write_text_atomic(folder / "attention.html", page)
     print(f"{source}\n{written}")
     for each in maps:

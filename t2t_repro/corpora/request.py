@@ -73,7 +73,7 @@ class RawText:
         least=1,
         most=50_000,
     )
-    train_weights: str | None = flag(None, "How often to use each corpus of training: 1,2.5.")
+    train_weights: str | None = flag(None, "Weight of each training corpus, such as 1,2.5 for two.")
 
     @classmethod
     def from_flags(cls, options: Mapping[str, Any]) -> tuple["RawText", dict[str, Any]]:

@@ -102,7 +102,7 @@ def next_steps(folder: Folder, plan: Plan) -> list[str]:
         f"t2t-show {model} --verify",
     ]
     if plan.train_steps < plan.wanted_steps:
-        steps.append(f"for all {plan.wanted_steps:,} steps: t2t-own-text again, {plan.to_the_end}")
+        steps.append(f"to train {plan.wanted_steps:,} steps: t2t-own-text again, {plan.to_the_end}")
     return steps
 
 

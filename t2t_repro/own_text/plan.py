@@ -133,7 +133,7 @@ class Plan(Measured):
     def to_the_end(self) -> str:
         """How to change a command with fewer steps to make all."""
         where = "" if self.goes_on else ", another --output_dir"
-        return f"with --train_minutes=0{where} and without --train_steps"
+        return f"with --train_minutes=0{where} and no --train_steps"
 
 
 def measured(trial: RunDirectory) -> Measured:
@@ -275,8 +275,8 @@ def expectation(text: Text, steps: int, own_steps: int, found: Measured) -> str:
     minutes = math.ceil(needed * found.seconds_per_step / (1 - _SHARE) / 600) * 10
     longer = f" --train_steps={needed}" * (needed > own_steps)
     return (
-        f"Expect only the gist, below {USABLE_BLEU} BLEU: {of}. For a usable translator, train on "
-        f"about {usable / 1e6:.2g} million target tokens: --train_minutes={minutes}{longer}"
+        f"Expect below {USABLE_BLEU} BLEU, the gist at best: {of}. For a usable translator, train "
+        f"on about {usable / 1e6:.2g} million target tokens: --train_minutes={minutes}{longer}"
     )
 
 

@@ -24,7 +24,7 @@ class OwnTextRequest:
     raw: RawText
     output_dir: str = flag("", "The folder of all outputs.")
     vocab_size: int = flag(
-        0, "About how many subwords to build; 0: by the text size.", least=0, most=2**20
+        0, "About how many subwords to build; 0: the text size decides.", least=0, most=2**20
     )
     vocab: str = flag(
         "",
@@ -34,9 +34,9 @@ class OwnTextRequest:
     keep_bad_pairs: bool = flag(
         False, "Keep all pairs; default: bad pairs are dropped (t2t-datagen --drop_bad_pairs)."
     )
-    hparams_set: str = flag("", "The name of an hparam set; default: by the size of the text.")
+    hparams_set: str = flag("", "The name of an hparam set; default: chosen by the text size.")
     hparams: str = flag("", 'Overrides of the hparam set: "name=value,name=value".')
-    train_steps: int = flag(0, "The most steps to train; 0: those of the set.", least=0)
+    train_steps: int = flag(0, "The most steps to train; 0: those of the hparam set.", least=0)
     train_minutes: float | None = flag(
         None,
         "About how many minutes to train at most; 0: no limit. Default: 40 on a CPU, 0 on a GPU.",

@@ -124,8 +124,8 @@ def table3(runs: Sequence[RunDirectory] = ()) -> list[Table]:
             count = _read(run.path / PLAN).get("parameters")
             rows.append((str(run.path), *own, *known, None, count and count / 1e6))
     note = (
-        "set: NAME in paper_table3_NAME; its first letter is the row in the paper. Empty: as in "
-        f"base. paper, ours: millions of parameters; ours for {published.VOCABULARY:,} subwords "
+        "set: NAME in paper_table3_NAME; its first letter is the row in the paper. Empty cells: as "
+        f"in base. paper, ours: millions of parameters; ours for {published.VOCABULARY:,} subwords "
         "(docs/paper.md says why). BLEU of runs: sacreBLEU on their own dev split."
     )
     heads = f"set | {' | '.join(published.BASE)} | PPL :.2f | BLEU :.4g | paper | ours :.1f"

@@ -221,8 +221,8 @@ def examine(
         share = sum(counts.values()) / max(1, total)
         findings.append(Finding(check, counts, share, first[number], usual))
     notes = [
-        f"{each.share:.0%} of the pairs: {each.check.text}. This is usual for this corpus, so no "
-        "pair is dropped for it."
+        f"{each.share:.0%} of the pairs: {each.check.text}. This is usual for this corpus, so "
+        "these pairs are kept."
         for each in findings
         if each.usual and each.check.name not in keep
     ]
