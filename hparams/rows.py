@@ -30,11 +30,11 @@ PAPER: dict[str, Row] = {
     "paper_table3_a_h16": ("Table 3, row (A): 16 heads of size 32.", {"num_heads": 16}),
     "paper_table3_a_h32": ("Table 3, row (A): 32 heads of size 16.", {"num_heads": 32}),
     "paper_table3_b_dk16": (
-        "Table 3, row (B): keys of size 16 a head.",
+        "Table 3, row (B): keys of size 16 per head.",
         {"attention_key_channels": 8 * 16},
     ),
     "paper_table3_b_dk32": (
-        "Table 3, row (B): keys of size 32 a head.",
+        "Table 3, row (B): keys of size 32 per head.",
         {"attention_key_channels": 8 * 32},
     ),
     "paper_table3_c_n2": ("Table 3, row (C): 2 layers.", {"num_hidden_layers": 2}),
@@ -83,7 +83,7 @@ PAPER_ENFR: dict[str, Row] = {
         _BIG_ENFR,
     ),
     "paper_table2_big_enfr_separate": (
-        "big_enfr with separate embeddings per language, as in T2T; the paper shares them (3.4).",
+        "big_enfr with separate embeddings per language, as in T2T; the paper shares them.",
         {**_BIG_ENFR, "shared_embedding_and_softmax_weights": False},
     ),
     "paper_table2_big_enfr_attention_dropout": (
@@ -100,8 +100,8 @@ T2T: dict[str, Row] = {
     "transformer_h4": ("base with 4 heads.", {"num_heads": 4}),
     "transformer_h16": ("base with 16 heads.", {"num_heads": 16}),
     "transformer_h32": ("base with 32 heads.", {"num_heads": 32}),
-    "transformer_k128": ("base with keys of size 16 a head.", {"attention_key_channels": 128}),
-    "transformer_k256": ("base with keys of size 32 a head.", {"attention_key_channels": 256}),
+    "transformer_k128": ("base with keys of size 16 per head.", {"attention_key_channels": 128}),
+    "transformer_k256": ("base with keys of size 32 per head.", {"attention_key_channels": 256}),
     "transformer_ff1024": ("base with filter size 1024.", {"filter_size": 1024}),
     "transformer_ff4096": ("base with filter size 4096.", {"filter_size": 4096}),
     "transformer_dr0": ("base with no residual dropout.", {"layer_prepostprocess_dropout": 0.0}),

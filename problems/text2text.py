@@ -32,7 +32,7 @@ class Text2textTmpdir(Text2TextProblem):
     TEST_FILES = ("inputs.test.txt", "targets.test.txt")
     pairs_a_file = 10_000
     raw_file_flags = ("--train_source=FILE", "--train_target=FILE2")
-    raw_file_hint = "where FILE and FILE2 are your text, one sentence a line (docs/own-text.md)"
+    raw_file_hint = "where FILE and FILE2 are your texts, one sentence per line (docs/own-text.md)"
 
     def missing_files(self, tmp_dir: str) -> list[RawFile]:
         if self._has_own_samples:
@@ -168,8 +168,8 @@ class Text2textTmpdirTokens(Text2textTmpdir):
         if several:
             raise UserError(
                 f"Expected one token on each line of vocab.txt in {os.fspath(tmp_dir)!r}. "
-                f"Received: {tokens[several[0] - 1]!r} on line {several[0]}. Remove all after the "
-                "token, such as a count: awk '{print $1}' FILE > NEW"
+                f"Received: {tokens[several[0] - 1]!r} on line {several[0]}. Remove what follows "
+                "each token, such as a count: awk '{print $1}' FILE > NEW"
             )
         # <UNK> is added, and may be listed too: tensor2tensor then has it twice, and what follows
         # it in the list has ids that are one higher.

@@ -34,7 +34,7 @@ class _TreesProblem(Text2TextProblem):
     decode_hparams = "beam_size=21,alpha=0.3,extra_length=300"  # the paper's section 6.3
 
     raw_file_flags = ("--treebank_dir=FOLDER",)
-    raw_file_hint = "where FOLDER is a Penn Treebank, with files wsj_0200.mrg and so on in it"
+    raw_file_hint = "where FOLDER is a Penn Treebank with files such as wsj_0200.mrg"
 
     TREES_FILES = {
         Split.TRAIN: "wsjTrain.trees",
@@ -72,8 +72,8 @@ class _TreesProblem(Text2TextProblem):
         for split, paths in zip(Split.ALL, splits, strict=True):
             if not found[split]:
                 raise UserError(
-                    f"Expected trees for the {split} split. Received: none in its {len(paths)} "
-                    f"files (first: {paths[0]}). Give another --treebank_split or --treebank_dir."
+                    f"Expected trees for the {split} split. Received: none in {len(paths)} files "
+                    f"(first: {paths[0]}). Give another --treebank_split or --treebank_dir."
                 )
         for split, trees in found.items():
             path = pathlib.Path(tmp_dir, self.TREES_FILES[split])
@@ -92,7 +92,7 @@ class _TreesProblem(Text2TextProblem):
         path = raw.find(tmp_dir, name)
         if path is None:
             raise UserError(
-                f"Expected {name} (or {name}.gz), one bracketed tree a line, in "
+                f"Expected {name} (or {name}.gz), with one bracketed tree per line, in "
                 f"{os.fspath(tmp_dir)!r}. Received: no such file. Put it there, give its folder by "
                 "--tmp_dir, or give a Penn Treebank by --treebank_dir."
             )
@@ -278,7 +278,7 @@ class ParsingWsjSemi32k(ParsingWsj16k):
         if not more:
             raise UserError(
                 f"Expected {' or '.join(self.MORE_TREES)} (or .gz) in {os.fspath(tmp_dir)!r}: "
-                "trees made by a parser, one bracketed tree a line. Received: neither. Put one or "
-                "both there, or use the problem parsing_wsj16k."
+                "trees made by a parser, one bracketed tree per line. Received: neither. Put one "
+                "or both there, or use the problem parsing_wsj16k."
             )
         return paths + more

@@ -52,7 +52,7 @@ class Bleu(EveryEpochs):
 
     def on_train_begin(self, logs=None):
         bleu = DevBleu(self.model, self._sentences)
-        print(f"{_VALIDATED}{DECODED_BLEU} is sacreBLEU of {bleu.sample}: {bleu.signature}")
+        print(f"{_VALIDATED}{DECODED_BLEU}: sacreBLEU of {bleu.sample} ({bleu.signature})")
 
     def _do(self, logs: dict) -> None:
         logs[f"{_VALIDATED}{DECODED_BLEU}"] = DevBleu(self.model, self._sentences).score()
@@ -142,9 +142,9 @@ class StopOnNonFinite(keras.callbacks.Callback):
         self._skipped += skipped
         if self._skipped > self._most:
             raise UserError(
-                "Expected a finite loss and finite gradients. Received: non-finite ones at step "
+                "Expected a finite loss and finite gradients. Received: non-finite values at step "
                 f"{made + 1}, batch {batch + 1} of the epoch; the update was skipped. "
-                f"{WHAT_TO_DO}; or skip such steps: max_nonfinite_steps={self._skipped}."
+                f"{WHAT_TO_DO}; or allow skipped steps: max_nonfinite_steps={self._skipped}."
             )
 
     def _made(self) -> int:

@@ -88,13 +88,13 @@ class ExactResume(FitCallback):
     def on_train_begin(self, logs=None):
         if not self._prepared:
             raise UserError(
-                "Expected fit's arguments from prepare(). Received: others, for a "
-                f"{type(self.model).__name__}. Call fit(**resume.prepare(x=..., callbacks=...))."
+                f"Expected prepare() before each fit() of a {type(self.model).__name__}. Received: "
+                "fit() alone. Call fit(**resume.prepare(x=..., callbacks=...))."
             )
         self._prepared = False
         if self._found:
             checkpoints.restore(self.model, self._found)
-            ended = " (it has ended)" * (self._epoch >= self.params["epochs"])
+            ended = " (training has ended)" * (self._epoch >= self.params["epochs"])
             print(f"Continuing from {self._found}{ended}.")
 
     def on_epoch_begin(self, epoch, logs=None):
@@ -176,9 +176,9 @@ def _stream(x: Any, steps: int | None, start: int) -> tuple[Any, int]:
         rest = itertools.islice(x, start, None)
     if rest is None or not steps:
         raise UserError(
-            "Expected a tf.data.Dataset of known cardinality(), such as "
-            "tf.data.Dataset.from_tensor_slices(...).shuffle(size, seed=seed).batch(size). Or, "
-            "with steps_per_epoch, a generator, or a function of the number of batches to skip. "
+            "Expected x to be a tf.data.Dataset of known cardinality(), such as "
+            "tf.data.Dataset.from_tensor_slices(...).shuffle(size, seed=seed).batch(size). With "
+            "steps_per_epoch, x may be a generator, or a function of how many batches to skip. "
             f"Received: {type(x).__name__}, steps_per_epoch={steps}."
         )
     if not hasattr(rest, "cardinality"):  # Keras takes a dict of a generator for no batch

@@ -35,15 +35,15 @@ def check_corpus(job: Job, report: Callable[[str], None]) -> None:
         made, corpus = _examine(job, report)
         if job.check == STOP and made.errors:
             errors = "; ".join(
-                f"{each.count:,} ({each.check.text}), the first in {first.split} line {first.line}"
+                f"{each.count:,} pairs ({each.check.text}; first: {first.split} line {first.line})"
                 for each in made.errors
                 for first in each.first[:1]
             )
             raise UserError(
-                f"Expected pairs without errors. Received: {errors}. {path_of(job.data_dir, name)} "
-                "lists them. Correct the text, or give --drop_bad_pairs to drop "
-                f"{made.num_bad_pairs():,} pairs (errors and certain other faults), or "
-                "--keep_bad_pairs to keep all."
+                f"Expected text pairs without errors. Received: {errors}. Examples are in "
+                f"{path_of(job.data_dir, name)}. Fix the text, or give --drop_bad_pairs to drop "
+                f"{made.num_bad_pairs():,} pairs (all with errors, and some with warnings), or "
+                "--keep_bad_pairs to keep all pairs."
             )
         if job.check == DROP:  # also where there are none: the file says that they were looked for
             bad_pairs.write(left_out, made.texts_of_bad_pairs(corpus))
@@ -73,7 +73,7 @@ def _examine(job: Job, report: Callable[[str], None]) -> tuple[Report, Corpus]:
     if not is_encoded_by_sample(problem):
         raise UserError(
             f"Expected a problem of text pairs to check. Received: {problem.name}. Choose another "
-            "problem, or remove the flags that ask for a check."
+            "problem, or remove --check_data, --drop_bad_pairs and --keep_bad_pairs."
         )
     alone = problem.text_alone(job.tmp_dir)
     made = (files.source for files in job.files())
@@ -91,7 +91,7 @@ def _written(job: Job, made: Report, report: Callable[[str], None]) -> Report:
         report(line)
     to = path_of(job.data_dir, job.problem.dataset_filename())
     made.write(to)
-    report(f"Report with examples of each kind and their lines: {to}")
+    report(f"Report with examples of each fault and their line numbers: {to}")
     return made
 
 

@@ -123,7 +123,7 @@ def _make(job: Job, todo: Iterable[Files], summary: dict, machine: Any) -> None:
                 pathlib.Path(path).unlink(missing_ok=True)
             raise UserError(
                 f"Expected examples for the {' and '.join(files.splits)} split of "
-                f"{job.problem.name}. Received: none from {job.tmp_dir!r}."
+                f"{job.problem.name}. Received: none. Check the raw files in {job.tmp_dir!r}."
             )
         of_files = {"files": len(files.paths)}
         summary["splits"][files.name] = statistics | of_files | made_of
@@ -373,9 +373,9 @@ def _other_sets(job: Job) -> list[str]:
     ]
     if others and not job.overwrite:
         raise UserError(
-            f"Expected only one set of files of {job.problem.name} in {job.data_dir!r}. Received: "
-            f"also {os.path.basename(others[0])}, of a set with another number of files. Delete "
-            "that set, or use --overwrite."
+            f"Expected only one set of {job.problem.name} files in {job.data_dir!r}. Received: a "
+            f"second set with another number of files, such as {os.path.basename(others[0])}. "
+            "Delete the second set, or give --overwrite to replace both."
         )
     return others
 
@@ -393,7 +393,7 @@ def _is_there(files: Files, summary: Mapping[str, Any], report: Report) -> bool:
         report(f"Keeping the {count} existing {name} files; --overwrite replaces them.")
         return True
     if there:
-        report(f"The {name} files are incomplete ({there} of {count}); making all of them again.")
+        report(f"The {name} files are incomplete ({there} of {count} exist); making all again.")
     return False
 
 
@@ -427,10 +427,10 @@ def _check_same(job: Job, files: Files, summary: Mapping[str, Any]) -> None:
     for name, digest in _made_of(job, files).get(_TEXT, {}).items():
         if digests.get(name, digest) != digest:
             raise UserError(
-                f"Expected {name} as it was when the files in {job.data_dir!r} were made. "
-                f"Received: a changed text in {job.tmp_dir!r}. Restore the old text, give "
-                "--overwrite, or use other folders. To train a run further on new text: "
-                "--vocab_from=RUN here, then t2t-trainer --warm_start_from=RUN."
+                f"Expected {name} in {job.tmp_dir!r} to be the text that the files in "
+                f"{job.data_dir!r} were made from. Received: another text. Restore the old text, "
+                "give --overwrite, or use another --data_dir. To train a run further on new text: "
+                "t2t-datagen --vocab_from=RUN, then t2t-trainer --warm_start_from=RUN."
             )
 
 
@@ -475,8 +475,8 @@ def _check_vocabulary(job: Job, kept: bool, report: Report) -> bool:
     if kept and not (asked and there == names):
         raise UserError(
             f"Expected the vocabulary that the files in {job.data_dir!r} were made with: "
-            f"{' and '.join(names)}. Received: none, or a different one. Restore it, use another "
-            "--data_dir, or remake everything with --overwrite."
+            f"{' and '.join(names)}. Received: none, or another vocabulary. Restore it, use "
+            "another --data_dir, or remake everything with --overwrite."
         )
     made = _built_vocabulary(job)[1]
     given = job.vocabularies and not job.vocab_size  # else they are extended
@@ -492,7 +492,7 @@ def _check_vocabulary(job: Job, kept: bool, report: Report) -> bool:
             )
     for name in there:
         kept_one = job.overwrite and not job.vocabularies
-        why = ": other problems use it, or it was not built here" if kept_one else ""
+        why = " (kept: other problems use it, or t2t-datagen did not make it)" if kept_one else ""
         report(f"Using the existing vocabulary {name} in {job.data_dir}{why}.")
     return False
 

@@ -46,12 +46,12 @@ class DataNeeds:
         if self.are_there:
             return f"{self.files:,} files, {size_text(self.size)}, in {self.data_dir}"
         if self.missing:
-            return f"none in {self.data_dir}, and {self.tmp_dir} lacks {', '.join(self.missing)}"
+            return f"no data in {self.data_dir}; {self.tmp_dir} lacks {', '.join(self.missing)}"
         if not self.downloads:
-            return f"to be made in {self.data_dir}"
+            return f"will be made in {self.data_dir}"
         names = ", ".join(f"{file.name} of {size_text(file.size)}" for file in self.downloads)
-        disk = f"needs {size_text(self.raw_disk + self.data_disk)} of disk"
-        return f"to be made in {self.data_dir}, {disk} with downloads to {self.tmp_dir}: {names}"
+        disk = f"needs {size_text(self.raw_disk + self.data_disk)} of disk space"
+        return f"will be made in {self.data_dir} from downloads to {self.tmp_dir} ({names}); {disk}"
 
 
 def requirements(

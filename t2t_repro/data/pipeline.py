@@ -127,8 +127,8 @@ def open_split(problem: Problem, split: str, data_dir: str | os.PathLike) -> Exa
         largest = max(of_file[places[names.index(side)]] for of_file in head["largest"])
         if largest >= size:
             raise UserError(
-                f"Expected ids below {size} in the {side} of {split}: that is the size of the "
-                f"vocabulary {', '.join(problem.vocab_files(data_dir))}. Received: id {largest}. "
+                f"Expected ids below {size} (size of {', '.join(problem.vocab_files(data_dir))}) "
+                f"in the {side} of the {split} split. Received: id {largest}. "
                 "The files were made with another vocabulary. Make them again: "
                 f"{problem.datagen_command(data_dir)} --overwrite"
             )
@@ -171,8 +171,8 @@ def _write(path: pathlib.Path, key: dict[str, Any], paths: Sequence[str]) -> Any
         counts = list(map(len, lengths))
         if not sum(counts):
             raise UserError(
-                f"Expected records in {paths[0]} and its other shards. Received: none. Make them "
-                "again: t2t-datagen --overwrite."
+                f"Expected records in {paths[0]} and the other shards. Received: none. Make the "
+                "files again: t2t-datagen --overwrite."
             )
         file.write(np.concatenate(lengths).tobytes())
         head = json.dumps({"key": key, "counts": counts, "largest": largest}).encode()
@@ -186,8 +186,8 @@ def _check(path: str, features: list[str], ids: np.ndarray, lengths: np.ndarray)
     of_side = lengths[:, [features.index(side) for side in sides]]
     if not lengths.all() or (lengths != of_side).any() or ids.min(initial=0) < 0:
         raise UserError(
-            f"Expected each record in {path} to have non-negative int64 ids in {features}, the "
-            "same number in all features of one side. Received: a record that does not. "
+            f"Expected each record in {path} to have non-negative int64 ids in {features}, equally "
+            "many in the features of the same side. Received: a record that differs. "
             "Check --data_dir and --problem, or make the file again: t2t-datagen --overwrite."
         )
 
@@ -224,13 +224,13 @@ def changes(
     turns = alike and packing.learns_its_targets(problem)
     subwords = {n: encoders[n] for n in SIDES if isinstance(encoders[n], SubwordTextEncoder)}
     for name, fits, needs in (
-        ("bidirectional_steps", turns, "one vocabulary for both sides, without distillation"),
-        ("subword_dropout", subwords, "a vocabulary of tensor2tensor's subwords"),
+        ("bidirectional_steps", turns, "one vocabulary for both sides, but no distillation"),
+        ("subword_dropout", subwords, "a tensor2tensor subword vocabulary"),
     ):
         if getattr(hparams, name) and (problem.packed_length or not fits):
             raise UserError(
-                f"{name} needs unpacked pairs and {needs}. Received: {problem.name}. Switch it "
-                f"off: --hparams={name}=0."
+                f"Expected a problem with unpacked pairs and {needs}, for hparam {name}. Received: "
+                f"{problem.name}. Choose another problem, or give --hparams={name}=0."
             )
     final = hparams.subword_dropout_final_steps
     cut_until = hparams.train_steps - final if final else math.inf
@@ -515,7 +515,7 @@ class _Source:
             raise UserError(
                 f"Expected at least one example. Received: none of {len(self.length):,} passes the "
                 f"length filter: {self.too_short:,} are below min_length={hparams.min_length}, "
-                f"{self.too_long:,} above max_length={longest}. The longer side of a pair has "
+                f"{self.too_long:,} above max_length={longest}. The longer side of each pair has "
                 f"{self.length.min()} to {self.length.max()} ids. Change min_length or max_length."
             )
         scheme = hparams_to_batching_scheme(
@@ -555,8 +555,8 @@ def read_split(
     examples = open_split(problem, split, data_dir)
     if shards not in (1, len(examples.counts)):
         raise UserError(
-            f"Expected --decode_shards={len(examples.counts)}, the number of files of {split}, or "
-            f"1. Received: {shards}."
+            f"Expected --decode_shards to be 1 or {len(examples.counts)}, the number of files of "
+            f"the {split} split. Received: {shards}."
         )
     ends = np.cumsum([0, *examples.counts])
     first, end = (ends[0], ends[-1]) if shards == 1 else ends[shard : shard + 2]

@@ -176,8 +176,8 @@ def preset(
     seen = tokens(row)
     passes = seen * _BYTES_OF_A_TOKEN / max(1, text.size)
     reason = (
-        f"{text.pairs:,} pairs, {size_text(text.size)}; with {seen / 1e6:.3g} million target "
-        f"tokens, training passes over the text {passes:,.1f} times"
+        f"{text.pairs:,} pairs, {size_text(text.size)}; training sees {seen / 1e6:.3g} million "
+        f"target tokens, {passes:,.1f} passes over the text"
     )
     name = "layer_prepostprocess_dropout"
     own = getattr(registry.get_hparams(row.hparams_set), name)

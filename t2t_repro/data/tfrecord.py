@@ -153,7 +153,7 @@ def find_shards(problem: Problem, split: str, data_dir: str | os.PathLike) -> li
     command = problem.datagen_command(data_dir)
     if len(sets) != 1:
         there = f"sets of {' and of '.join(map(str, sets))} files" if sets else "none"
-        fix = f"Make them: {command}{' --overwrite' if sets else ''}"
+        fix = f"Make the files: {command}{' --overwrite' if sets else ''}"
         if split not in [entry["split"] for entry in problem.dataset_splits]:
             fix = f"{problem.name} has no {split} split; to decode a file, give --decode_from_file."
         raise UserError(f"Expected one set of files {where}. Received: {there}. {fix}")
@@ -161,7 +161,7 @@ def find_shards(problem: Problem, split: str, data_dir: str | os.PathLike) -> li
     paths = problem.filepaths(split, pathlib.Path(data_dir).expanduser(), total)
     if missing := [os.path.basename(path) for path in paths if path not in found]:
         raise UserError(
-            f"Expected all {total} files {where}. Received: {len(missing)} are missing, the first "
-            f"is {missing[0]}. Make them: {command}"
+            f"Expected all {total} files {where}. Received: {len(missing)} are missing (first: "
+            f"{missing[0]}). Make the files: {command}"
         )
     return paths

@@ -78,8 +78,8 @@ class CTranslate2Engine(Engine):
         except (RuntimeError, ValueError, OSError, KeyError) as error:
             raise UserError(
                 f"Expected a CTranslate2 model in {path} that loads with "
-                f"--compute_type={compute_type}. Received: {error}. Write it with t2t-exporter "
-                "--format=ctranslate2, or choose another --compute_type."
+                f"--compute_type={compute_type}. Received: {error}. Write the model with "
+                "t2t-exporter --format=ctranslate2, or choose another --compute_type."
             ) from error
         self.ids = {token: i for i, token in enumerate(self.target)}
         self.compute_type = self.translator.compute_type
@@ -103,9 +103,9 @@ class CTranslate2Engine(Engine):
             if not same:
                 raise UserError(
                     "Expected a CTranslate2 model with the run's vocabulary. Received: "
-                    f"{self.path}, whose {len(names)} {side} tokens differ. Give the --engine_dir "
-                    "that was exported from this run, or omit --engine_dir. If an earlier "
-                    "version wrote this model, delete it: it is made again."
+                    f"{self.path}, with a different vocabulary of {len(names)} {side} tokens. Give "
+                    "the --engine_dir that was exported from this run, or omit the flag. If an "
+                    "earlier version of t2t_repro wrote this model, delete the folder."
                 )
 
     def decode(self, sentences: Sentences, search: Search = USUAL) -> tuple[np.ndarray, np.ndarray]:

@@ -54,30 +54,30 @@ class DecodeRequest:
     The names of a shard's files end in its number: see `of_shard`.
     """
 
-    decode_from_file: str | None = flag(None, "The file to translate, one sentence a line; or .gz.")
-    decode_to_file: str | None = flag(None, "The output; default: named by input, model and beams.")
-    score_file: str | None = flag(None, "Pairs to score; each line: source, tab, target.")
-    decode_json_file: str | None = flag(None, "Also write JSON lines with unrounded scores here.")
+    decode_from_file: str | None = flag(None, "File to translate, one sentence per line (or .gz).")
+    decode_to_file: str | None = flag(None, "Output file; default: named by input, model and beam.")
+    score_file: str | None = flag(None, "A file of pairs to score; each line: source, tab, target.")
+    decode_json_file: str | None = flag(None, "Also write JSON with unrounded scores to this file.")
     output_format: str = flag(
         "text", "The format of --decode_to_file: text, or JSON lines.", choices=("text", "jsonl")
     )
-    partial_targets_file: str | None = flag(None, "Forced prefixes, one line for each source line.")
+    partial_targets_file: str | None = flag(None, "File with one forced prefix per source line.")
     ensemble: str | None = flag(None, "RUN2,RUN3: runs that form an ensemble with --output_dir.")
-    decode_reference: str | None = flag(None, "The reference translations; prints BLEU.")
+    decode_reference: str | None = flag(None, "A file of reference translations, for BLEU.")
     decode_hparams: str | None = flag(None, 'Decode hparams: "name=value,name=value".')
     checkpoint_path: str | None = flag(
-        None, "A ckpt-STEP folder; default: the newest in --output_dir (in RUN/best, the best)."
+        None, "A ckpt-STEP folder; default: the newest in --output_dir, or the best in RUN/best."
     )
     decode_interactive: bool = flag(False, "Translate sentences that you type.")
     eval_use_test_set: bool = flag(False, "Decode the problem's test split instead of dev.")
-    t2t_exact: bool = flag(False, "Batch, limit and score exactly as tensor2tensor does.")
+    t2t_exact: bool = flag(False, "Use exactly the batches, limits and scores of tensor2tensor.")
     engine: str = flag(
-        "tensorflow", "tensorflow: Keras, also on JAX; ctranslate2: only on CPU.", choices=ENGINES
+        "tensorflow", "tensorflow: Keras, also with JAX; ctranslate2: CPU only.", choices=ENGINES
     )
     compute_type: str = flag("default", "CTranslate2 compute type: int8, ...; default: as stored.")
-    worker_gpu: int | None = flag(None, "How many GPUs; default: all, or the CPU.", least=1)
-    engine_dir: str | None = flag(None, "A CTranslate2 model; default: made when needed.")
-    decode_shards: int = flag(1, "Files the source is split into (decode hparam shards).", least=1)
+    worker_gpu: int | None = flag(None, "How many GPUs to use; default: all, or the CPU.", least=1)
+    engine_dir: str | None = flag(None, "CTranslate2 model folder; default: made when needed.")
+    decode_shards: int = flag(1, "How many files the source has (decode hparam shards).", least=1)
     worker_id: int = flag(0, "The shard to decode (the decode hparam shard_id).", least=0)
     given: frozenset[str] = frozenset()
 
@@ -186,7 +186,7 @@ class DecodeJob:
         request = request.of_shard(settings.shard_suffix)
         request.check()
         if unused := request.unused(settings):
-            say(f"Warning: {', '.join(unused)} has no effect with this request.")
+            say(f"Warning: with these flags, {', '.join(unused)} will have no effect.")
         job = cls(request, settings, run)
         inputs = {f"--{name}": getattr(request, name) for name in (*_READ, "engine_dir")}
         check_outputs(job._outputs(), inputs)
@@ -388,7 +388,7 @@ def growing(
             path.parent.mkdir(parents=True, exist_ok=True)
             others = f"{glob.escape(path.name)}.{'[0-9a-f]' * len(digest)}{INCOMPLETE}"
             for other in set(path.parent.glob(others)) - {own}:
-                report(f"Deleting {other}, left by another decoding. Starting over.")
+                report(f"Deleting {other}, left by a different decode. Starting over.")
                 other.unlink()
         done = min(map(_lines_in, unfinished)) // window * window
         for path in unfinished:

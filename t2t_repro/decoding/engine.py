@@ -74,7 +74,7 @@ def decode(
     least, most = inputs.min(initial=0), inputs.max(initial=0)
     if inputs.ndim != 2 or inputs.dtype.kind not in "iu" or least < 0 or most >= size:
         raise UserError(
-            f"Expected integer ids of shape (batch, length), from 0 to below {size}. Received: "
+            f"Expected integer ids of shape (batch, length), with 0 <= id < {size}. Received: "
             f"{inputs.dtype} of shape {inputs.shape}, from {least} to {most}."
         )
     limits = np.full(len(inputs), inputs.shape[1] + decode_length, "int32")

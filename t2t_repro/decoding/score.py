@@ -110,7 +110,7 @@ def _encoded(translator: Translator, text: list[str], where: str) -> Pair:
     longest, most = max(len(source), len(target)), translator.engine.learned_positions
     if most and longest > most:
         raise UserError(
-            f"{where}: expected at most {most} tokens a side, the number of learned positions "
-            f"(hparam max_length). Received: {longest}. Remove the line."
+            f"{where}: expected at most {most} tokens per side, because the model learned as many "
+            f"positions (hparam max_length). Received: {longest}. Remove the line."
         )
     return source, target

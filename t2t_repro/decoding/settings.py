@@ -31,7 +31,7 @@ _OF_BEAMS = fields.AppliesIf(lambda settings: settings.return_beams, "")
 _GREEDY = fields.AppliesIf(lambda settings: settings.beam_size == 1, "")
 _FORCED = fields.AppliesIf(lambda settings: settings.forces_length, "")
 _INPUT_SIZE = fields.rule(
-    lambda size: size == -1 or size >= 2, "{name} to be -1, or at least 2: one token and the end"
+    lambda size: size == -1 or size >= 2, "{name} to be -1, or at least 2 (with the end token)"
 )
 _TOP_K = fields.rule(lambda k: k == -1 or k > 0, "{name} to be -1 or positive")
 _TOP_P = fields.rule(lambda p: 0 < p <= 1, "0 < {name} <= 1")

@@ -31,7 +31,7 @@ DEFAULT = DecodeHParams()
 # BLEU. On a thousand sentences such a difference is chance: checkpoints and length penalties ahead
 # on dev were behind on test (benchmarks/RESULTS.md, "Regularizers").
 _CHANCE = 0.3
-_FIX = "Delete it to decode with tensor2tensor's settings, or tune again: t2t-avg-all --tune."
+_FIX = "Delete the file to decode with default settings, or tune again: t2t-avg-all --tune."
 
 
 @dataclasses.dataclass(frozen=True)
@@ -136,10 +136,10 @@ def check(run: Any, out: RunDirectory) -> None:
     check_text(run.problem, "t2t-avg-all --tune")
     run.check_checkpoint()
     if run.path.resolve() == out.path.resolve():
-        raise UserError(f"Expected --output_dir other than --model_dir. Received: {run.path}.")
+        raise UserError(f"Expected --output_dir and --model_dir to differ. Received: {run.path}.")
     if not (out.path / TUNED).exists() and next(out.checkpoints_dir.glob("ckpt-*"), None):
         raise UserError(
-            "Expected --output_dir to be a new folder, or one of t2t-avg-all --tune. Received: "
+            "Expected --output_dir to be new, or a result of t2t-avg-all --tune. Received: "
             f"{out.path}, which has checkpoints but no {TUNED}. Name another folder."
         )
     from t2t_repro.training import checkpoints
@@ -187,7 +187,7 @@ def tune(
             say(f"{out.path} is already tuned: {before.weights.name}, {before.search}.")
             return before
 
-        say(f"Tuning by sacreBLEU of {sample.described}: {sample.signature}")
+        say(f"Tuning by sacreBLEU of {sample.described} ({sample.signature})")
         model = run.new_model()
         engine = ModelEngine(model, searches)
 

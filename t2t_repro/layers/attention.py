@@ -127,9 +127,9 @@ def _of_pairs(seen):
     seen = ops.convert_to_tensor(seen)
     if len(seen.shape) not in (3, 4):
         raise UserError(
-            "Expected attention_mask as bool (B, T, S) or (B, N, T, S). Received: "
-            f"{tuple(seen.shape)}. For a padding mask (B, S) pass `mask`; to a layer of two "
-            "sequences, `x_mask` and `memory_mask`."
+            "Expected attention_mask to be bool of shape (B, T, S) or (B, N, T, S). Received: "
+            f"{tuple(seen.shape)}. Pass a padding mask (B, S) as `mask`, or, to a layer of two "
+            "sequences, as `x_mask` or `memory_mask`."
         )
     seen = ops.cast(seen, "bool")
     return seen if len(seen.shape) == 4 else seen[:, None]
@@ -706,7 +706,7 @@ class LocalSelfAttention(SelfAttention):
         """
         if mask.pairs is not None:
             raise UserError(
-                "Expected a padding mask, because local attention never computes all pairs. "
+                "Expected a padding mask: local attention does not compute all query-key pairs. "
                 "Received: attention_mask. Pass `mask`, bool (B, T), or use SelfAttention."
             )
         # Not the keys' own: TensorFlow's reshape would make one sentence of none.

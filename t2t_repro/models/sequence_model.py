@@ -258,7 +258,7 @@ def _check_no_others(path: Any, model: keras.Model) -> None:
     own = sum(math.prod(weight.shape) for weight in model.weights if "int" not in weight.dtype)
     if sum(sizes) > own:
         raise UserError(
-            f"Expected the weights of this model, {own:,} values. Received: {path} with "
-            f"{sum(sizes):,}, of a larger model. Build the model with the hparams and vocabularies "
-            "of those weights, or give skip_mismatch=True."
+            f"Expected weights with the {own:,} values of this model. Received: {path} with "
+            f"{sum(sizes):,} values, of a larger model. Build the model with the hparams and "
+            "vocabularies of that larger model, or give skip_mismatch=True."
         )

@@ -63,6 +63,6 @@ def check_apart(hparams: HParams, problem: Problem, where: str) -> None:
     if tied_tables(hparams, *sizes).both_sides:
         raise UserError(
             f"Expected one vocabulary for both sides, because of {' and '.join(shared)}. Received: "
-            f"two, with {rows(hparams, sizes[0]):,} rows each, in {where!r}. Use separate "
+            f"two in {where!r}, with {rows(hparams, sizes[0]):,} embedding rows each. Use separate "
             f"embedding tables: --hparams={','.join(f'{name}=False' for name in shared)}."
         )

@@ -59,8 +59,8 @@ def differentiate(model, batch, sample_weight=None):
     gradients = tape.gradient(scaled, [variable.value for variable in variables])
     if apart := [v.path for v, g in zip(variables, gradients, strict=True) if g is None]:
         raise UserError(
-            "Expected a loss that depends on every trained variable. Received: one without a "
-            f"gradient for {apart}."
+            "Expected a loss that depends on every trained variable. Received: no gradient "
+            f"for {apart}."
         )
     if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
         checked = [loss, 1.0 / optimizer.dynamic_scale.value]  # a scale of 0: no step can be made

@@ -179,8 +179,8 @@ class Transformer(SequenceModel):
         if self.hparams.attention_chunk_size:
             raise UserError(
                 "Expected a model that keeps attention weights. Received: "
-                f"attention_chunk_size={self.hparams.attention_chunk_size}. Build it "
-                "with 0: its variables and outputs are the same, and it keeps the weights."
+                f"attention_chunk_size={self.hparams.attention_chunk_size}. Build the "
+                "model with attention_chunk_size=0: its variables and outputs are the same."
             )
         batch = as_batch(batch)
         sources, targets = segments(batch)

@@ -112,7 +112,7 @@ class GraphSubwords(_GraphEncoder):
             type(encoder).encode is not SubwordTextEncoder.encode
         ):
             raise UserError(
-                "Expected a subword or SentencePiece vocabulary: a SavedModel can hold no other. "
+                "Expected a subword or SentencePiece vocabulary: a SavedModel supports no other. "
                 f"Received: a {type(encoder).__name__}. Translate with t2t-decoder, or export the "
                 "run of another problem."
             )

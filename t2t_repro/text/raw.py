@@ -39,7 +39,7 @@ def required(folder: str | os.PathLike, name: str) -> pathlib.Path:
     if path is None:
         raise UserError(
             f"Expected {name} (or {name}.gz) in {os.fspath(folder)!r}. Received: no such file. Put "
-            "it there, or give its folder by --tmp_dir."
+            "the file there, or give its folder with --tmp_dir."
         )
     return path
 
@@ -57,7 +57,7 @@ def opened(path: str | os.PathLike) -> Iterator[IO[bytes]]:
             yield stream
     except _BROKEN_GZIP as error:
         raise UserError(
-            f"Expected {os.fspath(path)} to be a whole gzip file. Received: {error}. Get it again."
+            f"Expected {os.fspath(path)} to be intact gzip. Received: {error}. Get the file again."
         ) from error
 
 
@@ -93,16 +93,16 @@ def lines(path: str | os.PathLike) -> Iterator[str]:
             # What Windows adds to ISO-8859-1, such as curly quotes, are control characters there.
             raise UserError(
                 f"Expected UTF-8 text in {os.fspath(path)}. Received: byte "
-                f"0x{line[error.start]:02x} at line {number}, column {error.start + 1}. Unpack "
-                "archives other than .gz. Convert other encodings: iconv -f WINDOWS-1252 -t UTF-8; "
-                "or, if this is line 1, -f UTF-16."
+                f"0x{line[error.start]:02x} at line {number}, column {error.start + 1}. If the "
+                "file is an archive, unpack it. Otherwise convert its encoding: iconv -f "
+                "WINDOWS-1252 -t UTF-8, or -f UTF-16 if this is line 1."
             ) from error
         if is_sgml:
             yield from _SEGMENT.findall(text.strip())
         elif number == 1 and (_MARKUP.match(text) or 4 * text.count("\0") > len(text)):
             raise UserError(
                 f"Expected plain text in {os.fspath(path)}. Received: {text[:60]!r}. Rename "
-                "SGML to .sgm; extract text from XML; convert UTF-16: iconv -f UTF-16LE -t UTF-8."
+                "SGML to .sgm, extract text from XML, convert UTF-16: iconv -f UTF-16LE -t UTF-8."
             )
         else:
             yield text.removesuffix("\n").removesuffix("\r")
@@ -170,7 +170,7 @@ def parallel_lines(
             raise UserError(
                 f"Expected equally many lines in {os.fspath(inputs_path)} and "
                 f"{os.fspath(targets_path)}. Received: {number + sum(1 for _ in rest)} lines in "
-                f"{os.fspath(path)}, {number - 1} in the other. The first line without a partner: "
+                f"{os.fspath(path)}, {number - 1} in the other. First line without a partner: "
                 f"{(source or target or '')[:60]!r}."
             )
         if strip:

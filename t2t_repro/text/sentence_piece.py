@@ -47,8 +47,8 @@ class SentencePieceEncoder(PieceEncoder):
             self._processor.LoadFromSerializedProto(self.model)
         except (RuntimeError, TypeError, ValueError):
             raise UserError(
-                "Expected a SentencePiece model, or tensor2tensor's subwords, one a line. "
-                f"Received: {os.fspath(filename)}, neither. Give the .model file of spm_train."
+                "Expected a SentencePiece model, or tensor2tensor's subwords, one per line. "
+                f"Received: {os.fspath(filename)}, which is neither. Give spm_train's .model file."
             ) from None
         kept = self._processor.GetPieceSize()
         #: The model's own ids of ours, from NUM_RESERVED_TOKENS on.

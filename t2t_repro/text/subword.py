@@ -53,10 +53,10 @@ class SubwordTextEncoder(PieceEncoder):
         missing = sorted(ESCAPE_CHARACTERS - self._ids.keys())
         if missing:
             raise UserError(
-                "Expected a subword vocabulary that has each of the characters "
-                f"{''.join(sorted(ESCAPE_CHARACTERS))} as a subtoken: they spell all characters "
-                f"that it lacks. Received: {source}, without {' '.join(missing)}. Make it with "
-                "t2t-datagen."
+                "Expected a subword vocabulary with each of the characters "
+                f"{''.join(sorted(ESCAPE_CHARACTERS))} as a subtoken: they spell characters that "
+                f"have no subtoken. Received: {source}, without {' '.join(missing)}. Make the "
+                "vocabulary with t2t-datagen."
             )
         self.alphabet = frozenset(c for subtoken in subtokens for c in subtoken)
         # The longest subtoken that begins with a character bounds the search for a match.

@@ -125,9 +125,9 @@ def build(
         fits = min(fits, encoder.vocab_size)
     elif encoder.vocab_size > fits:
         fits = min(fits, build_from(fits, once, _SEEN, _T2T_MOST).vocab_size)
-    reason = f"{sum(words):,} words, {len(words):,} of them distinct, support {fits:,} subwords"
+    reason = f"{sum(words):,} words ({len(words):,} distinct) are enough for {fits:,} subwords"
     if asked:
-        reason = f"{asked:,} requested; {reason}"
+        reason = f"{asked:,} were requested. {reason}"
         if encoder.vocab_size < 0.9 * asked:
             reason += "; the text yields no more, even with every word as a subword"
     _write(path, encoder, asked, fits, reason, named)
@@ -163,7 +163,7 @@ def check_extension(old: SubwordTextEncoder, size: int) -> None:
     """
     if size <= old.vocab_size:
         raise UserError(
-            f"Expected --vocab_size above the {old.vocab_size:,} of --vocab_from. Received: {size}."
+            f"Expected --vocab_size > {old.vocab_size:,} (that of --vocab_from). Received: {size}."
         )
 
 
@@ -212,7 +212,7 @@ def extend(
     }
     best = sorted((p for p in saved if saved[p]), key=lambda p: (-saved[p], p))
     encoder = SubwordTextEncoder.from_subtokens([*pieces, *best][:size])
-    reason = f"{old.vocab_size:,} of them are those of {parent}"
+    reason = f"The first {old.vocab_size:,} are those of {parent}"
     _write(path, encoder, size, encoder.vocab_size, reason)
 
 

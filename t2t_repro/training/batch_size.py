@@ -68,7 +68,7 @@ def find(request: TrainRequest) -> int:
             return size
         print(f"batch_size {size:,} does not fit in {room / 2**20:,.0f} MB.", flush=True)
         size //= 2
-    raise UserError("Expected a batch_size that fits. Received: none. Train a smaller model.")
+    raise UserError("Expected memory for batch_size=1. Received: too little. Use a smaller model.")
 
 
 def _peak(config: RunConfig, load_user_code: Callable[[], None] | None) -> int:
@@ -129,8 +129,8 @@ def choose(request: TrainRequest, replicas: int) -> TrainRequest:
     if hparams.optimizer_multistep_accumulate_steps:
         raise UserError(
             "Expected effective_batch_size or optimizer_multistep_accumulate_steps, not both. "
-            f"Received: {wanted} and {hparams.optimizer_multistep_accumulate_steps}. Remove the "
-            "second, which follows from the first; or set effective_batch_size=0."
+            f"Received: {wanted} and {hparams.optimizer_multistep_accumulate_steps}. Remove "
+            "optimizer_multistep_accumulate_steps (it is computed), or set effective_batch_size=0."
         )
     gathered, size = 0, hparams.batch_size
     tried: dict[float, int] = {}  # how far from what is wanted: batch_size

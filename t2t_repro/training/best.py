@@ -99,7 +99,7 @@ class KeepBest:
         names = ("loss", *METRICS, DECODED_BLEU)
         scores = {name: str(values[name]) for name in names if name in values}
         if self.metric not in scores:
-            raise unknown("metric of the best checkpoints", self.metric, scores)
+            raise unknown("metric to rank checkpoints by", self.metric, scores)
         return scores
 
     def _cost(self, entry: Ranked, new: Ranked) -> tuple[float, int]:

@@ -120,9 +120,8 @@ def newest_whole(folder: pathlib.Path, warn: Callable[[str], None]) -> pathlib.P
     newest = latest(folder, warn)
     if newest is None and (damaged := list_checkpoints(folder)):
         raise UserError(
-            f"Expected an intact checkpoint in {folder}. Received: {len(damaged)}, all damaged as "
-            "listed above. Restore one from a copy, or delete that folder to train again from step "
-            "0."
+            f"Expected an intact checkpoint in {folder}. Received: {len(damaged)}, all damaged "
+            "(see above). Restore one from a backup, or delete this folder to train from step 0."
         )
     return newest
 
@@ -159,7 +158,7 @@ def verify(path: pathlib.Path) -> State:
             bad = archive.testzip()
         if bad is not None:
             raise CorruptCheckpoint(
-                f"Expected {file} as it was written. Received: its entry {bad!r} has changed."
+                f"Expected an unchanged file {file}. Received: its entry {bad!r} is corrupt."
             )
     return state
 
@@ -294,8 +293,8 @@ def check_shapes(
         more = f"; and {len(faults) - _SHOWN} more" if len(faults) > _SHOWN else ""
         raise UserError(
             f"Expected the weights of this model in {path}. Received: "
-            f"{'; '.join(faults[:_SHOWN])}{more}. Use the hparams and the vocabulary of the "
-            f"training{else_}."
+            f"{'; '.join(faults[:_SHOWN])}{more}. Use the hparams and the vocabulary that these "
+            f"weights were trained with{else_}."
         )
 
 
@@ -336,7 +335,7 @@ def weights(model: "keras.Model") -> dict[str, "keras.Variable"]:
     """Returns the model's weights by path, without the model's own name, which Keras may number."""
     named = {variable.path.removeprefix(f"{model.name}/"): variable for variable in model.weights}
     if len(named) < len(model.weights):
-        raise ValueError(f"Expected different paths for all weights. Received: {sorted(named)}.")
+        raise ValueError(f"Expected a distinct path for each weight. Received: {sorted(named)}.")
     return named
 
 
@@ -582,10 +581,10 @@ def check_free(run: RunDirectory, out: RunDirectory) -> None:
     other = out.exists() and not run.is_continued_by(out)
     trained = [path for path in list_checkpoints(out.path) if not read_state(path).averaged]
     if other or trained:
-        received = "another run" if other else f"whose {trained[0].name} is no average"
+        received = "another run" if other else f"{trained[0].name}, which is not an average"
         raise UserError(
-            "Expected --output_dir to be a new folder, or one with averages of this run. Received: "
-            f"{out.path}, {received}. Name another folder."
+            f"Expected --output_dir={out.path} to be new, or to have only averages of this run. "
+            f"Received: a folder with {received}. Name another folder."
         )
 
 

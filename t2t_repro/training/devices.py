@@ -151,7 +151,7 @@ class Devices:
         raise UserError(
             f"Expected the same command and data on every worker. Received: worker {worker} "
             f"({self.cluster.addresses[worker]}) differs from the chief in {', '.join(names)}. The "
-            f"values here: { {name: settings[name] for name in names} }."
+            f"values on this worker: { {name: settings[name] for name in names} }."
         )
 
     def all_reduce(self, values: Sequence[int]) -> list[int]:
@@ -210,10 +210,10 @@ def choose(worker_gpu: int | None = None, environment: Mapping[str, str] = os.en
     if where.kind == "CPU" and (there := nvidia_gpus()):
         hidden = os.environ.get(_VISIBLE)
         install = f"To install CUDA's libraries: pip install '{_PACKAGES[backend]}'"
-        why = install if hidden is None else f"{_VISIBLE}={hidden!r} hides them: unset it"
+        why = install if hidden is None else f"Unset {_VISIBLE}={hidden!r}, which hides them"
         progress.on_stderr(
-            f"Warning: computing on the CPU, because {backend} finds none of the GPUs of this "
-            f"machine: {_counted(there)}. {why}."
+            f"Warning: computing on the CPU, because {backend} does not find this machine's GPUs "
+            f"({_counted(there)}). {why}."
         )
     return where
 
@@ -319,9 +319,9 @@ def _count(worker_gpu: int | None, gpus: int, cluster: Cluster) -> int:
 def _check_count(wanted: int, most: int) -> None:
     if not 1 <= wanted <= most:
         raise UserError(
-            f"Expected --worker_gpu from 1 to {most}, the number of GPUs or CPU cores here. "
-            f"Received: {wanted}. Give another number, or omit the flag: a run remembers its "
-            "number."
+            f"Expected --worker_gpu from 1 to {most}, the number of this machine's GPUs (or of CPU "
+            f"cores, without a GPU). Received: {wanted}. Give another number: without the flag, a "
+            "resumed run uses its recorded number."
         )
 
 

@@ -57,7 +57,7 @@ class Made(NamedTuple):
 
     def fault(self) -> str:
         """Returns in words what is not finite."""
-        return "gradients" if math.isfinite(self.loss) else f"loss {self.loss}"
+        return "non-finite gradients" if math.isfinite(self.loss) else f"loss {self.loss}"
 
 
 TrainStep = Callable[..., Made]  # of a batch, and whether the norms are wanted
@@ -251,8 +251,8 @@ class CompilePool:
             self._programs[_key(shape)] = self._pool.submit(self._compiled, shape)
         if self._shapes:
             self._say(
-                f"XLA compiles a step for each of {len(self._shapes)} shapes of a batch, "
-                f"{self._at_once} at once."
+                f"XLA compiles the training step for {len(self._shapes)} batch shapes, "
+                f"{self._at_once} at a time."
             )
 
     def program(self, batch: Mapping[str, Any]) -> Callable | None:

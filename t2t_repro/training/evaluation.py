@@ -31,7 +31,7 @@ def evaluation_data(problem: Problem, split: str, config: RunConfig, steps: int 
     if split not in splits:
         raise UserError(
             f"Expected a split of {problem.name}: {', '.join(splits)}. Received: {split!r}. Add "
-            "this split to dataset_splits; or use t2t-trainer --schedule=train, which needs none."
+            "it to dataset_splits, or train without evaluation: t2t-trainer --schedule=train."
         )
     from t2t_repro.data.pipeline import make_dataset
 

@@ -125,7 +125,7 @@ class TrainingLog:
             record: write it into metrics.jsonl and the events too.
         """
         shown = " | ".join(f"{name} {value:.4f}" for name, value in values.items())
-        forced = "else teacher-forced" if DECODED_BLEU in values else "teacher-forced"
+        forced = "other metrics teacher-forced" if DECODED_BLEU in values else "teacher-forced"
         what = f"{split} ({sample}; {forced})"
         self.say(f"step {step} | {what}: {shown} | {duration(seconds)}")
         if record:

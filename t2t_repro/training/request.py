@@ -41,7 +41,7 @@ class Plan:
     train_steps: int
     local_eval_frequency: int = flag(1000, "Save and evaluate every N steps.", least=1)
     save_checkpoints_secs: int = flag(
-        0, "Save and evaluate every N seconds instead; 0: by steps.", least=0
+        0, "Save and evaluate every N seconds; 0: by --local_eval_frequency.", least=0
     )
     keep_checkpoint_max: int = flag(20, "Keep the newest N checkpoints; 0: keep all.", least=0)
     keep_checkpoint_every_n_hours: float = flag(
@@ -50,7 +50,7 @@ class Plan:
     log_step_count_steps: int = flag(100, "Report loss and learning rate every N steps.", least=1)
     max_nonfinite_steps: int = flag(
         0,
-        "Skip up to N batches whose loss or gradients are not finite; stop at the next one.",
+        "Skip up to N batches with non-finite loss or gradients; stop at the next such batch.",
         least=0,
     )
     keep_best: "KeepBest | None" = None
@@ -62,7 +62,7 @@ class PlanFlags:
     """What to do with the plan of a run (plan.py)."""
 
     plan: bool = flag(False, "Print the time, memory and disk that training will take, and exit.")
-    yes: bool = flag(False, "Start even if the plan says that this machine cannot do it.")
+    yes: bool = flag(False, "Train even if the plan says that this machine cannot do it.")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

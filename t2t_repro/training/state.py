@@ -96,8 +96,8 @@ def check_folder(path: str | os.PathLike) -> None:
 def no_checkpoint(path: pathlib.Path) -> UserError:
     """Returns the error for a folder in which there is no whole checkpoint."""
     received = of_tensor2tensor(path) or (
-        f"{'no such folder' if not path.is_dir() else 'a folder without a whole ckpt-STEP'}. Give "
-        "the --output_dir of a t2t-trainer run that has saved a checkpoint."
+        f"{'no such folder' if not path.is_dir() else 'a folder without an intact ckpt-STEP'}. "
+        "Give the --output_dir of a t2t-trainer run that has saved a checkpoint."
     )
     return UserError(f"Expected a checkpoint in {path}. Received: {received}")
 

@@ -122,7 +122,7 @@ def train(request: TrainRequest, where: Devices = ONE, plan: str = "") -> dict[s
         log.say(f"{taken} Details: {WARM_START}.")
     if config.hparams.freeze:
         trained = sum(math.prod(variable.shape) for variable in model.trainable_weights)
-        frozen = f"{model.count_params() - trained:,} are frozen ({config.hparams.freeze})"
+        frozen = f"{model.count_params() - trained:,} are frozen (freeze={config.hparams.freeze})"
         log.say(f"{trained:,} parameters are trained, {frozen}.")
     with run.locked() if is_chief else contextlib.nullcontext():
         _begin(request, where, plan, log)
@@ -189,12 +189,12 @@ def _begin(request: TrainRequest, where: Devices, plan: str, log: TrainingLog) -
         log.say(f"From step {run.newest_step():,} on, this has changed: {news}.")
     if plan and not (run.path / PLAN).exists():  # a resumed run keeps its first
         write_text_atomic(run.path / PLAN, plan)
-    unit = "sentences" if hparams.use_fixed_batch_size else "tokens, padding included,"
+    unit = "sentences" if hparams.use_fixed_batch_size else "tokens (with padding)"
     log.say(
         f"{data.kept:,} of {data.examples:,} examples kept ({data.too_long:,} too long, "
         f"{data.too_short:,} too short), {data.targets_tokens:,} target tokens, {data.padding:.1%} "
-        f"padding, {data.batches:,.1f} batches an epoch; a batch is {hparams.batch_size:,} {unit} "
-        f"x {replicas} replica{'s' * (replicas > 1)} (the paper's: 25,000 target tokens)"
+        f"padding, {data.batches:,.1f} batches per epoch; a batch is {hparams.batch_size:,} {unit} "
+        f"x {replicas} replica{'s' * (replicas > 1)} (in the paper: 25,000 target tokens)"
     )
     file = run.path / TRAINING_DATA
     if not file.exists() or run.newest_step() < request.plan.train_steps:
@@ -249,7 +249,7 @@ class Evaluation:
         self.results: dict[str, float] = {}
         self._bleu = request.make_bleu and request.make_bleu(model, request.eval_split)
         if self._bleu:
-            log.say(f"{DECODED_BLEU} is sacreBLEU of {self._bleu.sample}: {self._bleu.signature}")
+            log.say(f"{DECODED_BLEU}: sacreBLEU of {self._bleu.sample} ({self._bleu.signature})")
             self.sample += f"{DECODED_OF}{self._bleu.sample}"
 
     def __call__(
@@ -335,8 +335,8 @@ class Trainer:
             (stop,) = self.devices.all_reduce([bool(reason)])
             done = self._step >= last
             if done or stop:
-                ended = "the run is at" if done else "it stopped early at"
-                why = "" if done else f": {reason}. To train on, give --eval_early_stopping_steps=0"
+                ended = "the run is at" if done else "the run stopped early at"
+                why = "" if done else f": {reason}. To continue, give --eval_early_stopping_steps=0"
                 log.say(f"Nothing to train: {ended} step {self._step} of {last}{why}.")
                 return self._state
             with process.deliver_signals():
@@ -444,15 +444,15 @@ class Trainer:
     def _skip(self, batch: dict, made: distribution.Made) -> None:
         """Skips a batch whose loss or gradients are not finite, if that many may be skipped."""
         self._skipped += 1
-        file = self._write_bad(batch, made.loss) if self._is_chief else "see the chief's"
+        file = self._write_bad(batch, made.loss) if self._is_chief else "the chief's run"
         shapes, most = distribution.shapes(batch), self.plan.max_nonfinite_steps
-        said = f"{made.fault()} at step {self._step + 1}, on a batch of {shapes} ({file})"
+        said = f"{made.fault()} at step {self._step + 1}, on a batch of {shapes} (saved in {file})"
         if self._skipped > most:
             newest = checkpoints.latest(self.run.checkpoints_dir)
             kept = f"the newest checkpoint is {newest}" if newest else "there is no checkpoint"
             raise UserError(
-                f"Expected a finite loss and finite gradients. Received: {said}; {kept}. "
-                f"{distribution.WHAT_TO_DO}; or skip it: --max_nonfinite_steps={self._skipped}."
+                f"Expected a finite loss and finite gradients. Received: {said}; {kept}. To skip "
+                f"this batch: --max_nonfinite_steps={self._skipped}. {distribution.WHAT_TO_DO}."
             )
         self.log.say(f"Skipped a batch ({self._skipped} of at most {most}): {said}.")
 
@@ -542,7 +542,7 @@ class Trainer:
         self._saver.wait()
         best = self.plan.keep_best
         if best and best.add(self.run, step, values, *of) and not done:
-            self.log.say(f"Kept among the best by {best.metric}: {best.directory(self.run).path}")
+            self.log.say(f"Saved among the best by {best.metric}: {best.directory(self.run).path}")
         return True
 
     def _reason_to_stop(self) -> str:

@@ -27,7 +27,7 @@ from t2t_repro.training.state import WEIGHTS
 TAKEN, RESIZED, NEW, LEFT_OUT = "taken", "resized", "new", "left out"
 _SIDES = {"input_emb": "inputs"}  # of the tables; the others: targets
 _TABLES = ("shared", "input_emb", "target_emb", "softmax")
-_PARTIAL = "--warm_start_partial loads what fits"
+_PARTIAL = "or load only the weights that fit: --warm_start_partial"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,7 +115,7 @@ def begin(
         rows.append(Row(name, what, shape, there, counted))
     if not partial:
         asked = {r.name: (r.parent_shape if r.rows else None) or r.shape for r in rows}
-        checkpoints.check_shapes(asked, arrays, path, f"; {_PARTIAL}")
+        checkpoints.check_shapes(asked, arrays, path, f", {_PARTIAL}")
     rows += [Row(n, LEFT_OUT, a.shape, a.shape) for n, a in arrays.items() if n not in values]
     if not values:
         raise UserError(
@@ -137,7 +137,7 @@ def _check_computes(run: RunDirectory, hparams: HParams) -> None:
     if differs:
         raise UserError(
             f"Expected the hparams that the weights of {run.path} were trained with. Received: "
-            f"{'; '.join(differs)}. Remove --hparams_set and these overrides; or {_PARTIAL}."
+            f"{'; '.join(differs)}. Remove --hparams_set and these overrides, {_PARTIAL}."
         )
 
 
@@ -166,10 +166,10 @@ def _parts(
         if not partial and new[: len(old)] != old:
             both = len(set(new) & set(old))
             raise UserError(
-                f"Expected the vocabulary of {run.path}: its embeddings belong to its {len(old):,} "
-                f"subwords. Received: another one for {side}, of {len(new):,} subwords, {both:,} "
-                f"of them the same. Make the data with t2t-datagen --vocab_from={run.path}; or "
-                f"{_PARTIAL}."
+                f"Expected the vocabulary of {run.path} ({len(old):,} subwords), which its "
+                f"embeddings belong to. Received: for {side}, another vocabulary of {len(new):,} "
+                f"subwords; {both:,} are in both. Make the data with t2t-datagen "
+                f"--vocab_from={run.path}, {_PARTIAL}."
             )
         parts[side] = transfer.parts(mine, theirs[side])
     return parts
