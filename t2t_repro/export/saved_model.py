@@ -197,7 +197,7 @@ def readme(
         longest=served.longest,
         path=path,
         rows=shlex.quote(f'{{"signature_name": "best", "instances": [{{"inputs": {source}}}]}}'),
-        columns=shlex.quote(f'{{"inputs": [{source}]}}'),
+        columns=shlex.quote(f'{{"signature_name": "text", "inputs": [{source}]}}'),
         source=source,
         storage=request.quantize,
         target=target,

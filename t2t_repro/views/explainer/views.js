@@ -9,7 +9,7 @@ const KINDS = {
 const ABOUT = {
   encoder: "Every word of the sentence looks at every word of the sentence.",
   "encoder-decoder": "Cross attention: queries come from the translation being written, keys and values from the encoder's last layer. A row is named after the word that its position is about to write.",
-  decoder: "Every position looks at the words that are written so far, never ahead. A row is named after the word that its position is about to write, a column after a word that was read.",
+  decoder: "Every position looks at the words that are written so far, never at later words. A row is named after the word that its position is about to write, a column after a word that was read.",
 };
 const state = { text: "", beam: 4, alpha: 0.6, forced: [], kind: "encoder-decoder", layer: model.decoder_layers - 1,
   head: 0, query: 0, key: 0, word: null, step: 0, run: null, whole: null };
@@ -144,14 +144,14 @@ function drawWords() {
     }
     line.append("The longest piece that fits: ");
     make("b", line, { textContent: piece.piece });
-    line.append(`, number ${piece.id}.`);
-  } else if (ids[word] === EOS) make("p", cut, { textContent: "</s>, number 1, ends every sentence." });
+    line.append(`, id ${piece.id}.`);
+  } else if (ids[word] === EOS) make("p", cut, { textContent: "</s>, id 1, ends every sentence." });
   const vectors = at("vectors"), embedding = model.embedding(ids[word], "inputs"), wave = model.signal(word);
   vectors.replaceChildren();
   const most = Math.max(1, ...embedding.map(Math.abs));
   const rows = [[`E[${ids[word]}] · √D`, embedding], [`PE(${word})`, wave]];
   if (model.values.target_space) rows.push(["target space (tensor2tensor's own)", model.values.target_space]);
-  rows.push(["their sum: into the encoder", state.run.encoded.start[word]]);
+  rows.push(["the sum, which the encoder reads", state.run.encoded.start[word]]);
   for (const [label, values] of rows) {
     const row = make("div", vectors, { className: "row" });
     make("span", row, { textContent: label });
@@ -226,7 +226,7 @@ function drawOrder() {
   box.replaceChildren();
   const post = letters(model.layer_postprocess_sequence).includes("n");
   make("p", box, { className: "dim", textContent: `${post ? "Post-norm, as in the paper's figure 1" : "Pre-norm, as tensor2tensor's later models"}: `
-    + `before a sublayer “${model.layer_preprocess_sequence}”, behind it “${model.layer_postprocess_sequence}”.` });
+    + `layer_preprocess_sequence “${model.layer_preprocess_sequence}”, layer_postprocess_sequence “${model.layer_postprocess_sequence}”.` });
   for (const name of sublayers) {
     const line = make("div", box, { className: "flow" }), boxes = [["x", ""]];
     for (const step of letters(model.layer_preprocess_sequence)) boxes.push(STEPS[step]);
@@ -270,7 +270,7 @@ function drawWriting() {
   make("p", sofar, { textContent: "The most probable beginning so far: " });
   make("b", sofar.firstChild, { textContent: written(made.living[0]) || "nothing yet" });
   const table = make("table", null, {}, { "aria-label": "Candidates of this step" }), top = make("tr", table);
-  ["next", "probability", "after the beginning", "log P", "score: the order", ""].forEach((text) => make("th", top, { textContent: text }));
+  ["next", "probability", "after the beginning", "log P", "score (best first)", ""].forEach((text) => make("th", top, { textContent: text }));
   made.chosen.forEach(({ id, parent, own, logProb, score, kept, ended }) => {
     const row = make("tr", table), prefix = made.living[parent];
     const button = make("button", make("td", row), { type: "button", textContent: subwords.show(id), title: "Force this word, and see what follows" });
@@ -281,7 +281,7 @@ function drawWriting() {
     make("td", row, { textContent: written(prefix) || "<start>" });
     make("td", row, { textContent: logProb.toFixed(2), className: "number" });
     make("td", row, { textContent: score.toFixed(3), className: "number" });
-    make("td", row, { textContent: ended ? "ended" : kept ? "lives on" : "dropped" });
+    make("td", row, { textContent: ended ? "ended" : kept ? "kept" : "dropped" });
   });
   at("candidates").replaceChildren(table);
   drawTree();
@@ -414,13 +414,13 @@ function drawWithout() {
   if (whole === run) return;
   const sentences = [whole, run].map(({ target }) => written(target).split(" ")), common = shared(...sentences);
   sentences.forEach((sentence, side) => {
-    const line = make("p", compared, { textContent: side ? "Without: " : "Whole: " });
+    const line = make("p", compared, { textContent: side ? "With parts switched off: " : "With all parts: " });
     sentence.forEach((word, i) => { make(common[side].has(i) ? "span" : "mark", line, { textContent: word }); line.append(" "); });
   });
-  if (model.off.has("mask")) make("p", compared, { textContent: "Written word by word nothing changes without the mask, for there is no future to see. Given the whole answer at once, this model, which never trained without a mask, is confused by the words to come; one trained without it would copy them." });
+  if (model.off.has("mask")) make("p", compared, { textContent: "When the decoder writes word by word, the mask changes nothing: there are no later words to see. When the decoder reads the whole translation at once, later words confuse this model, because it was trained with the mask. A model that was trained without the mask would copy them." });
   const logP = (steps) => steps.reduce((sum, { logits }, i) => sum + logits[whole.target[i]] - logSumExp(logits), 0);
   const now = logP(model.read(whole.target, run.encoded)), before = logP(whole.trace);
-  make("p", compared, { className: "dim", textContent: `log P of the whole model's translation, given to the decoder at once, as in training: ${before.toFixed(2)} whole, ${now.toFixed(2)} now.` });
+  make("p", compared, { className: "dim", textContent: `log P of the translation that the model with all parts writes, given to the decoder at once, as in training: ${before.toFixed(2)} with all parts, ${now.toFixed(2)} now.` });
 }
 
 // --- controls
