@@ -54,7 +54,7 @@ class AverageRequest:
         False, "Choose weights, beam size and alpha by BLEU on dev; write a tuned run."
     )
     data_dir: str | None = flag(
-        None, "With --tune: the folder of TFRecords and vocabularies; default: the run's."
+        None, "With --tune: the folder of TFRecords and vocabularies; default: that of the run."
     )
     t2t_usr_dir: str | None = flag(None, "Your Python package of problems.")
 

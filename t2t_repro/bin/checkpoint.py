@@ -52,7 +52,7 @@ class CheckpointFlags:
     )
     ignore_hparams: str = flag("", "import: fields of hparams.json to ignore, separated by commas.")
     target_space_id: int | None = flag(
-        None, "import: the target space id of the training; default: the problem's.", least=0
+        None, "import: the target space id of the training; default: that of the problem.", least=0
     )
     all_checkpoints: bool = flag(
         False, "import: import all checkpoints of the run, except those already in --output_dir."

@@ -45,8 +45,8 @@ class CompareFlags:
     depths: str = flag("", "Numbers of layers per stack, separated by commas; default: the set's.")
     warmup: str = flag(
         "",
-        "Numbers of warm-up steps, separated by commas; default: the set's. 0: no warm-up, the "
-        "learning rate begins at the set's peak.",
+        "Numbers of warm-up steps, separated by commas; default: that of the hparam set. 0: no "
+        "warm-up, so the learning rate begins at its peak value.",
     )
     seeds: int = flag(3, "Runs of each combination, with seeds 0, 1, ...", least=1, most=MOST_SEEDS)
     train_steps: int = flag(2000, "Training steps of each run.", least=1)

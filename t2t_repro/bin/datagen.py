@@ -250,10 +250,10 @@ def print_proposal(job: "Job", summary: dict, parent: str | None) -> None:
     from t2t_repro.data import preset
 
     if parent:
-        print(f"  proposed flags: {shlex.quote(f'--warm_start_from={parent}')} (same vocabulary)")
+        print(f"  train with: {shlex.quote(f'--warm_start_from={parent}')} (same vocabulary)")
     elif preset.is_for(job.problem) and Split.TRAIN in summary["splits"]:
         proposed = preset.proposed(job.problem, job.data_dir, preset.TextSize.from_summary(summary))
-        print(f"  proposed flags: {proposed.flags()} ({proposed.reason})")
+        print(f"  train with: {proposed.flags()} ({proposed.reason})")
 
 
 def load_problem(name: str, usr_dir: str | None) -> Problem:

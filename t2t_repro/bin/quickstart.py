@@ -27,8 +27,8 @@ def train_and_show(directory: RunDirectory, train: Callable[[], Any]) -> float:
     """
     started = time.monotonic()
     print(
-        f"No --problem and no --data_dir: training {HPARAMS_SET} on {PROBLEM}, in about two "
-        f"minutes on two cores, into {directory.path}.",
+        f"No --problem and no --data_dir: training {HPARAMS_SET} on {PROBLEM} into "
+        f"{directory.path}, in about two minutes on two cores.",
         flush=True,
     )
     train()

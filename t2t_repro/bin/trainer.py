@@ -74,13 +74,13 @@ class TrainFlags:
     They are T2T's (bin/t2t_trainer.py and utils/flags.py) where it has them.
     """
 
-    model: str | None = flag(None, "The model; default: the run's, or the hparam set's.")
+    model: str | None = flag(None, "The model; default: that of the run or the hparam set.")
     tmp_dir: str = flag("/tmp/t2t_datagen", "The folder of the raw files, as in t2t-datagen.")
     registry_help: bool = flag(False, "List problems, hparam sets and models, and exit.")
     generate_data: bool = flag(False, "Make the problem's missing data files first.")
     schedule: str = flag(SCHEDULES[0], "Train, evaluate or both (by two names).", choices=SCHEDULES)
     train_steps: int | None = flag(
-        None, "The step at which the run ends; default: the set's.", least=1
+        None, "The step at which the run ends; default: that of the hparam set.", least=1
     )
     eval_steps: int = flag(
         100, "Batches per evaluation, spread over all lengths; 0: the whole split.", least=0

@@ -50,7 +50,7 @@ class TranslateAllRequest:
     model_dir: str | None = flag(None, "The run whose checkpoints to use.")
     data_dir: str | None = flag(None, "The folder of the vocabulary; default: the run's data_dir.")
     t2t_usr_dir: str | None = flag(None, "Your Python package of problems.")
-    source: str = flag(dataclasses.MISSING, "The text, one sentence a line; UTF-8, plain or .gz.")
+    source: str = flag(dataclasses.MISSING, "The source file: UTF-8 or .gz, one sentence a line.")
     reference: str | None = flag(None, "The reference translations, to score and plot each step.")
     translations_dir: str = flag("translations", "The folder of the translations.")
     min_steps: int = flag(0, "Skip checkpoints before this step.", least=0)

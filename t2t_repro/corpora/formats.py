@@ -105,7 +105,7 @@ def _csv_rows(path: str) -> Iterator[tuple[int, list[str]]]:
             number = table.line_num + 1
     except csv.Error as error:
         raise UserError(
-            f"Expected valid CSV in {path}. Received: in the row starting at line {number}, "
+            f"Expected valid CSV in {path}. Received: an error in the row at line {number}: "
             f"{error}. Fix the quotes: inside a quoted field, write a quote twice."
         ) from error
 

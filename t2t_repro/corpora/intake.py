@@ -65,7 +65,7 @@ def prepare(
         for name in files:
             os.replace(unfinished / name, folder / name)
     for share in shares:
-        often = "" if share.weight == 1 else f", each {share.weight:.4g} times: {share.written:,}"
+        often = "" if share.weight == 1 else f" x {share.weight:.4g}, {share.written:,} written"
         say(f"  {share.split}: {share.corpus}, {share.pairs:,} pairs{often} ({share.share:.1%})")
     if left_out:
         say(f"  dropped: {left_out:,} training pairs that are near-duplicates of dev or test")

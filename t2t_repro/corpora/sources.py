@@ -176,7 +176,7 @@ def extract(
             if isinstance(error, OSError) and error.errno is not None:
                 raise
             raise UserError(
-                f"Expected {path} to be an intact archive whose files all unpack below one folder. "
+                f"Expected {path} to be an intact archive, with no paths outside its own folder. "
                 f"Received: {error}. Delete it and run again."
             ) from error
         for file in filter(pathlib.Path.is_file, sorted(unfinished.rglob("*"))):

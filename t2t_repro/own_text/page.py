@@ -77,7 +77,7 @@ def summary(folder: Folder, record: Record, plan: Plan) -> list[str]:
     if found and found.search.bleu < NO_TRANSLATOR:
         lines.append(
             f"This is no usable translator yet: {found.search.bleu:.1f} BLEU on dev is below "
-            f"{NO_TRANSLATOR:.0f}. The plan said: {plan.expects} More text helps too."
+            f"{NO_TRANSLATOR:.0f}. The plan predicted: {plan.expects} More text helps too."
         )
     scores = record.stages["test"].found
     for name, label in _LABELS.items():

@@ -72,8 +72,8 @@ def table2(runs: Sequence[RunDirectory] = ()) -> list[Table]:
     ]
     notes = [
         "BLEU: tokenised, compounds split. sacreBLEU of the paper's systems: estimated as 0.978 x "
-        "BLEU - 0.05, a line fitted to 2,000 checkpoints by NVIDIA. FLOP: hours x devices x rate "
-        f"of a device's matrix products; for the paper's Transformer, {published.GPUS} P100 at "
+        "BLEU - 0.05, a line fitted to 2,000 checkpoints by NVIDIA. FLOP: hours x devices x FLOP/s "
+        f"of a device in matrix products; for the paper's Transformer, {published.GPUS} P100 at "
         f"{published.SUSTAINED_TFLOPS} TFLOP/s.",
     ]
     for run in runs:

@@ -116,7 +116,7 @@ def _results_table(results: Results) -> Table:
         (
             "Dev loss (nats) and accuracy are over all dev tokens, after the last step. ±: half of "
             "the 95 % interval over the seeds, by Student's t. diverged: the loss was not finite, "
-            "or the mean of its last tenth exceeds the loss before the first step. at word "
+            "or its mean over the last tenth of the steps exceeds the loss before step 1. at word "
             "frequencies: no better than a model that knows only word frequencies.",
             *(
                 f"p: each seed against the first variant, by sacrebleu's paired bootstrap: {each}."
