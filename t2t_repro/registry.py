@@ -24,7 +24,7 @@ _PROBLEMS: collections.ChainMap[str, type] = collections.ChainMap({}, {})
 _MODELS: collections.ChainMap[str, Any] = collections.ChainMap(  # or the module that registers it
     {}, {TRANSFORMER: "transformer", **dict.fromkeys(RECURRENT, "lstm"), BYTENET: "bytenet"}
 )
-_MADE_FOR: dict[str, str] = {}  # hparams set: problem
+_MADE_FOR: dict[str, str] = {}  # hparam set: problem
 _USR_DIRS: dict[str, str] = {}  # a user's package: its folder
 _REVERSED = "_rev"
 
@@ -49,7 +49,7 @@ def register_hparams(
         return functools.partial(register_hparams, name=name, problem=problem)
     name = name or function.__name__
     _MADE_FOR[name] = problem
-    return _register(_HPARAMS, "hparams set", name, function)
+    return _register(_HPARAMS, "hparam set", name, function)
 
 
 def register_problem(cls: type, *, name: str = "") -> type:
@@ -110,7 +110,7 @@ def get_hparams(name: str, overrides: Any = "", model: str | None = None, **sett
         UserError: on an unknown set, model or hparam (the nearest names are given), or a bad value.
     """
     if name not in list_hparams():
-        raise unknown("hparams set", name, _HPARAMS)
+        raise unknown("hparam set", name, _HPARAMS)
     hparams = _HPARAMS[name]()
     hparams = dataclasses.replace(hparams, model=model or hparams.model)
     hparams = hparams.override(overrides, **settings)

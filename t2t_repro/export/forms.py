@@ -59,7 +59,7 @@ class ExportRequest:
         "FORMAT for a SavedModel.",
     )
     checkpoint_path: str | None = flag(
-        None, "A ckpt-STEP folder; default: the newest in --output_dir, or in RUN/best the best."
+        None, "A ckpt-STEP folder; default: newest in --output_dir; best, if that is RUN/best."
     )
     decode_hparams: str | None = flag(None, 'Decode hparams to export: "beam_size=4,alpha=0.6".')
     quantize: str = flag(
@@ -69,13 +69,13 @@ class ExportRequest:
     )
     max_bleu_drop: float | None = flag(
         None,
-        "Fail if the export loses more BLEU than this on the dev split, and write nothing.",
+        "Fail and write nothing if the export loses more BLEU than this on the dev split.",
         least=0.0,
     )
     languages: str | None = flag(
-        None, 'Languages for an Argos package or a model card, SOURCE-TARGET: "de-en".'
+        None, "Languages for an Argos package or a model card, SOURCE-TARGET, such as de-en."
     )
-    license: str | None = flag(None, 'The license to name in a model card: "cc-by-4.0".')
+    license: str | None = flag(None, "The license to name in a model card, such as cc-by-4.0.")
     t2t_serving: bool = flag(
         False, "Make tf_example the default signature of the SavedModel, for T2T's own clients."
     )

@@ -158,7 +158,7 @@ def _hparams(
     # hparams.json says all that the set of flags.txt did, which need not be known.
     if name and not known and not (file.is_file() and name == said.get("hparams_set")):
         raise UserError(
-            f"{unknown('hparams set', name, registry.list_hparams())} If it is your own, give "
+            f"{unknown('hparam set', name, registry.list_hparams())} If it is your own, give "
             "--t2t_usr_dir. Else give the most similar set, and the differences by --hparams."
         )
     if known:
@@ -281,8 +281,8 @@ def export_checkpoint(
     if has_state and not with_optimizer:  # of the moving average there is none either
         rest += f", because of {unknown_there or f'ema_decay={hp.ema_decay}'}"
     say(f"Wrote {prefix} from {path}: weights {rest}.")
-    its_own = _T2T_SETS.get(config.hparams.model, _T2T_LSTM)
-    say(f"If tensor2tensor has no set {config.hparams_set!r}, give it --hparams_set={its_own}.")
+    name, other = config.hparams_set, _T2T_SETS.get(config.hparams.model, _T2T_LSTM)
+    say(f"If tensor2tensor has no hparam set {name!r}, give it --hparams_set={other}.")
     return prefix
 
 

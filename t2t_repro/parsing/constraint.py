@@ -154,8 +154,8 @@ def tree_constraint(encoder: Any, lexicon: str | os.PathLike | None = None) -> T
     """
     if not isinstance(encoder, TokenTextEncoder):
         raise UserError(
-            "Expected decode hparam well_formed with a problem whose tags are whole tokens, such "
-            "as parsing_wsj16k. Received: a problem whose vocabulary splits tags into subwords."
+            "Expected decode hparam well_formed only with a problem whose tags are whole tokens, "
+            "as in parsing_wsj16k. Received: a vocabulary that splits tags into subwords."
         )
     tokens = encoder.decode_list(range(encoder.vocab_size))
     entries = list(map(split, raw.lines(lexicon))) if lexicon else []

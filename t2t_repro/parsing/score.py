@@ -107,14 +107,14 @@ def main(argv: Sequence[str]) -> None:
     parser.add_argument("--gold", required=True, help="The gold trees, one a line.")
     predicted = parser.add_mutually_exclusive_group(required=True)
     predicted.add_argument("--predicted", help="Predicted trees, one (or nothing) on each line.")
-    predicted.add_argument("--predicted_tags", help="Instead: linearised tags of raw_output=True.")
+    predicted.add_argument("--predicted_tags", help="Tags instead of trees, from raw_output=True.")
     parser.add_argument("--json_file", help="A JSON file to write all scores to.")
     parser.add_argument("--trees_file", help="A file to write the scored trees to.")
     parser.add_argument(
         "--gold_parts_of_speech",
         action=argparse.BooleanOptionalAction,
-        help="Replace predicted parts of speech by the gold ones. EVALB knows punctuation by "
-        "them: a comma tagged as a noun makes an error. Default: only with --predicted_tags.",
+        help="Replace predicted parts of speech by the gold ones. For EVALB, a comma "
+        "tagged as a noun is no punctuation but an error. Default: only with --predicted_tags.",
     )
     parser.add_argument("--cutoff", type=int, default=40, help="Also score trees <= CUTOFF words.")
     parser.add_argument("--worst", type=int, default=3, help="Print this many of the worst trees.")

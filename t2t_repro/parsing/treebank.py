@@ -81,7 +81,7 @@ def split(
     if not right or not 0 < borders[0] < borders[1] < len(paths):
         raise UserError(
             "Expected --treebank_split to be three shares for training, dev and test that sum to "
-            f"1, each enough for one of the {len(paths)} files. Received: {shares!r}. Example: "
+            f"1, each at least one of the {len(paths)} files. Received: {shares!r}. Example: "
             "0.8,0.1,0.1."
         )
     return paths[: borders[0]], paths[borders[0] : borders[1]], paths[borders[1] :]
@@ -155,8 +155,8 @@ def write(path: pathlib.Path, lines: Iterable[str]) -> None:
         write_text_atomic(path, text)
     elif path.read_bytes() != text.encode():
         raise UserError(
-            f"Expected {path} to be missing, or of the same --treebank_dir and --treebank_split. "
-            "Received: a different file. Delete it, and make the data again with --overwrite."
+            f"Expected {path} with the content that --treebank_dir and --treebank_split give. "
+            "Received: other content. Delete the file, and make the data again with --overwrite."
         )
 
 

@@ -18,11 +18,11 @@ class ServerRequest:
     )
     host: str = flag("127.0.0.1", "The address to listen on; 0.0.0.0 or :: for all addresses.")
     port: int = flag(8000, "The port to listen on; 0: any free port.", least=0, most=65535)
-    max_batch_size: int = flag(32, "Maximum sentences in a batch.", least=1)
-    max_queue: int = flag(256, "Maximum waiting sentences; more: status 503.", least=1)
-    max_sentences: int = flag(64, "Maximum sentences in a request; more: status 413.", least=1)
-    max_sentence_tokens: int = flag(256, "Maximum tokens in a sentence; more: status 413.", least=1)
+    max_batch_size: int = flag(32, "Limit of sentences per batch.", least=1)
+    max_queue: int = flag(256, "Limit of waiting sentences (else status 503).", least=1)
+    max_sentences: int = flag(64, "Limit of sentences per request (else status 413).", least=1)
+    max_sentence_tokens: int = flag(256, "Limit of tokens per sentence (else status 413).", least=1)
     timeout_s: float = flag(
-        30.0, "Seconds to receive a request, else status 408; to answer it, else 504.", least=0.1
+        30.0, "Seconds to receive (else status 408) and to answer (else 504) a request.", least=0.1
     )
     t2t_usr_dir: str | None = flag(None, "Your own package of problems, for CTranslate2 models.")

@@ -171,7 +171,7 @@ def entropy(weights: np.ndarray) -> np.ndarray:
 
 
 def summary(kind: str, heads: Sequence[Head]) -> str:
-    """Returns such as "12 heads; most weight is on next in 2 (LAYER.HEAD 0.1 1.3)"."""
+    """Returns such as "12 heads; position with most weight: next in 2 (...)"."""
     of_kind = [head for head in heads if head.kind == kind]
     places: dict[str, list[str]] = {}
     for head in of_kind:
@@ -180,8 +180,8 @@ def summary(kind: str, heads: Sequence[Head]) -> str:
     what = [f"{name} in {len(at)} (LAYER.HEAD {' '.join(at)})" for name, at in places.items()]
     if not what:
         named = [name for name in SHARES if any(getattr(h, name) is not None for h in of_kind)]
-        what = [f"{' or '.join(named)} in none"]
-    return f"{len(of_kind)} heads; most weight is on the position {', '.join(what)}"
+        what = [f"none of {', '.join(named)}"]
+    return f"{len(of_kind)} heads; position with most weight: {', '.join(what)}"
 
 
 def _head(kind: str, layer: int, head: int, weights: np.ndarray) -> Head:

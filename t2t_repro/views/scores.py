@@ -46,8 +46,8 @@ class DirectoryRequest:
     wait_minutes: float = flag(0, "Wait up to this many minutes for another file.", least=0)
     report_zero: bool | None = flag(
         None,
-        "Start TensorBoard's curve with 0 at the time of the oldest file, so that its relative "
-        "times are right; default: only if no step is skipped.",
+        "Start TensorBoard's curve with 0 at the time of the oldest file, so that relative times "
+        "count from this file; default: only if no step is skipped.",
     )
 
     def first_step(self) -> int:

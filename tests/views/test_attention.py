@@ -98,6 +98,6 @@ def test_the_heads_are_summed_up_by_what_they_look_at():
     reversing = attention.Maps("encoder-decoder", "", read, read, weights)
     both = attention.heads(reversing)
     said = attention.summary("encoder-decoder", both)
-    assert said == "2 heads; most weight is on the position same in 1 (LAYER.HEAD 0.0)"
+    assert said == "2 heads; position with most weight: same in 1 (LAYER.HEAD 0.0)"
     none = attention.summary("encoder-decoder", both[1:])
-    assert none.endswith("on the position previous or same or next or first or end in none")
+    assert none.endswith("most weight: none of previous, same, next, first, end")
