@@ -212,7 +212,7 @@ def _register(table: collections.ChainMap, kind: str, name: str, value: Any) -> 
         )
     # Once: those whom a program starts load the package again.
     if name in ours and name not in users and not multiprocessing.parent_process():
-        print(f"Warning: {kind} {name}: yours replaces t2t_repro's.", file=sys.stderr)
+        print(f"Warning: your {kind} {name} replaces t2t_repro's.", file=sys.stderr)
     users[name] = value
     return value
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from t2t_repro.data.job import Job
 
 _HINTS = {
-    "problem": "Run t2t-datagen --only_list for the names.",
+    "problem": "Run t2t-datagen --only_list to list the problems.",
     "data_dir": "Outputs go to --data_dir.",
 }
 
@@ -102,7 +102,7 @@ class DataFlags:
         None, "Check the text first, and write a report; default: only for your own text."
     )
     drop_bad_pairs: bool = flag(
-        False, "Drop the pairs with errors or certain other faults, and list them in a file."
+        False, "Drop the pairs that the check finds faulty, and list them in a file."
     )
     keep_bad_pairs: bool = flag(False, "Keep all pairs, even those with errors.")
     check_only: bool = flag(
@@ -165,7 +165,7 @@ def vocabulary_of(args: flags.FlagValues) -> dict[str, Any]:
     names = ("vocab_size", "vocab", "vocab_from")
     given = [f"--{name}" for name in names if args[name].value]
     if len(given) > 1 and given != ["--vocab_size", "--vocab_from"]:
-        raise UserError(f"Expected one vocabulary. Received: {' and '.join(given)}. Remove one.")
+        raise UserError(f"Expected one vocabulary. Received: {' and '.join(given)}. Keep one.")
     files = {}
     if args.vocab_from:
         files = trained_run(args.vocab_from).vocabularies

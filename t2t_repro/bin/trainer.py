@@ -78,16 +78,16 @@ class TrainFlags:
     tmp_dir: str = flag("/tmp/t2t_datagen", "The folder of the raw files, as in t2t-datagen.")
     registry_help: bool = flag(False, "List problems, hparam sets and models, and exit.")
     generate_data: bool = flag(False, "Make the problem's missing data files first.")
-    schedule: str = flag(SCHEDULES[0], "Train, evaluate or both (by two names).", choices=SCHEDULES)
-    train_steps: int | None = flag(
-        None, "The step at which the run ends; default: that of the hparam set.", least=1
+    schedule: str = flag(
+        SCHEDULES[0],
+        "Train, evaluate, or both; continuous_train_and_eval is the same as train_and_evaluate.",
+        choices=SCHEDULES,
     )
+    train_steps: int | None = flag(None, "The last step; default: that of the hparam set.", least=1)
     eval_steps: int = flag(
         100, "Batches per evaluation, spread over all lengths; 0: the whole split.", least=0
     )
-    keep_best: int = flag(
-        0, "Keep this many of the best checkpoints, in RUN/best; 0: none.", least=0
-    )
+    keep_best: int = flag(0, "Keep this many best checkpoints in RUN/best; 0: none.", least=0)
     best_metric: str = flag("loss", "The metric of --keep_best, such as loss or bleu.")
     eval_early_stopping_steps: int | None = flag(
         None, "Stop early after this many steps without improvement; 0: never.", least=0

@@ -43,7 +43,7 @@ class DistillRequest:
     train_steps: int = flag(
         0, "Training steps; 0: as in --hparams_set if given, else as the teacher.", least=0
     )
-    t2t_usr_dir: str | None = flag(None, "Your own package of problems.")
+    t2t_usr_dir: str | None = flag(None, "Your Python package of problems.")
 
     def __post_init__(self) -> None:
         for name in ("monolingual", "warm_start"):  # of the teacher's direction

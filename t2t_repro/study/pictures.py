@@ -34,7 +34,7 @@ def draw(results: Results, folder: pathlib.Path) -> dict[str, str]:
         ),
         "activations.png": (
             _by_layer(results, "activations", "Root mean square", _last_of_layer),
-            "Root mean square of each layer's output in the deepest model, at up to three steps.",
+            "Root mean square of each layer's output in the deepest model, at the steps shown.",
         ),
     }
     written = {}

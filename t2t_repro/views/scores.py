@@ -12,7 +12,7 @@ from t2t_repro.scoring.bleu import BleuScores
 from t2t_repro.scoring.files import StepFile, score_files, step_files
 
 _LABELS = {  # how a score is called in a list, and above a column
-    "sacrebleu": ("sacreBLEU, cased: the one to report", "sacreBLEU"),
+    "sacrebleu": ("sacreBLEU, cased: the score to report", "sacreBLEU"),
     "sacrebleu_lowercase": ("sacreBLEU, lower-cased", "lower"),
     "chrf2": ("chrF2", "chrF2"),
     "t2t_uncased": ("t2t-bleu, uncased", "t2t uncased"),
