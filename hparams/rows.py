@@ -77,9 +77,9 @@ PAPER: dict[str, Row] = {
 }
 _BIG_ENFR = {**_BIG, "layer_prepostprocess_dropout": 0.1}
 PAPER_ENFR: dict[str, Row] = {
-    "paper_table2_base_enfr": ("Table 2, the base model for En-Fr: as for En-De.", {}),
+    "paper_table2_base_enfr": ("Table 2, the base model for En-Fr, with En-De's hparams.", {}),
     "paper_table2_big_enfr": (
-        "Table 2, the big model for En-Fr: as for En-De, with dropout 0.1 (section 6.1).",
+        "Table 2, the big model for En-Fr, with En-De's hparams but dropout 0.1 (section 6.1).",
         _BIG_ENFR,
     ),
     "paper_table2_big_enfr_separate": (

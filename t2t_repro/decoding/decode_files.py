@@ -119,7 +119,7 @@ class DecodeRequest:
         wanted = [f"--{name}" for name in _WANTED if getattr(self, name)]
         if len(wanted) > 1:
             raise UserError(
-                f"Expected one thing to decode. Received: {' and '.join(wanted)}. Keep one."
+                f"Expected one thing to decode. Received: {' and '.join(wanted)}. Keep one flag."
             )
         return "".join(wanted)
 
@@ -137,7 +137,7 @@ class DecodeRequest:
             UserError: on the first thing that is refused.
         """
         if self.what == "--score_file" and not self.decode_to_file:
-            raise UserError("Expected --decode_to_file with --score_file. Received: none.")
+            raise UserError("Expected --decode_to_file with --score_file. Received: no such flag.")
         beyond = [f"--{name}" for name in _OF_THE_MODEL if getattr(self, name)]
         if self.engine == "ctranslate2" and beyond:
             raise UserError(

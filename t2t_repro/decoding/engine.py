@@ -75,7 +75,7 @@ def decode(
     if inputs.ndim != 2 or inputs.dtype.kind not in "iu" or least < 0 or most >= size:
         raise UserError(
             f"Expected integer ids of shape (batch, length), with 0 <= id < {size}. Received: "
-            f"{inputs.dtype} of shape {inputs.shape}, from {least} to {most}."
+            f"{inputs.dtype} of shape {inputs.shape}, with values {least} to {most}."
         )
     limits = np.full(len(inputs), inputs.shape[1] + decode_length, "int32")
     search = Search(beam_size, alpha, top_beams, per_sentence=False)

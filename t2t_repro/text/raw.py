@@ -170,7 +170,7 @@ def parallel_lines(
             raise UserError(
                 f"Expected equally many lines in {os.fspath(inputs_path)} and "
                 f"{os.fspath(targets_path)}. Received: {number + sum(1 for _ in rest)} lines in "
-                f"{os.fspath(path)}, {number - 1} in the other. First line without a partner: "
+                f"{os.fspath(path)}, {number - 1} in the other file. First line without a partner: "
                 f"{(source or target or '')[:60]!r}."
             )
         if strip:

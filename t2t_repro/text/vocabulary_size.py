@@ -161,9 +161,9 @@ def check_extension(old: SubwordTextEncoder, size: int) -> None:
     Raises:
         UserError: saying how many there are.
     """
-    if size <= old.vocab_size:
+    if size <= (n := old.vocab_size):
         raise UserError(
-            f"Expected --vocab_size > {old.vocab_size:,} (that of --vocab_from). Received: {size}."
+            f"Expected --vocab_size > {n:,} (vocabulary size of --vocab_from). Received: {size}."
         )
 
 

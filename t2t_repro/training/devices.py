@@ -320,7 +320,7 @@ def _check_count(wanted: int, most: int) -> None:
     if not 1 <= wanted <= most:
         raise UserError(
             f"Expected --worker_gpu from 1 to {most}, the number of this machine's GPUs (or of CPU "
-            f"cores, without a GPU). Received: {wanted}. Give another number: without the flag, a "
+            f"cores, without a GPU). Received: {wanted}. Give another number. Without the flag, a "
             "resumed run uses its recorded number."
         )
 

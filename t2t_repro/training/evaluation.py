@@ -74,7 +74,7 @@ class Evaluator:
             found.update(*each)
             batches += 1
         if not batches:
-            raise UserError("Expected at least one batch to evaluate. Received: none.")
+            raise UserError("Expected at least one batch to evaluate. Received: an empty dataset.")
         return found.result()
 
     def loss(self, batch: dict) -> float:
