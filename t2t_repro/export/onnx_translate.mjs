@@ -58,7 +58,7 @@ export class Translator {
     const made = new Translator();
     Object.assign(made, JSON.parse(await text("search.json")), { ort });
     if (!made.vocabularies.every((name) => name.endsWith(".subwords")))
-      throw new Error("This reads T2T's subwords alone. For SentencePiece see README.md.");
+      throw new Error("translate.mjs reads only T2T's subword vocabularies. For SentencePiece use translate.py.");
     const sides = await Promise.all(made.vocabularies.map(async (name) => new Subwords(await text(name))));
     [made.source, made.target] = [sides[0], sides.at(-1)];
     made.encoder = await ort.InferenceSession.create(await read("encoder_model.onnx"));

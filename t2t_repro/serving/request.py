@@ -18,10 +18,10 @@ class ServerRequest:
     )
     host: str = flag("127.0.0.1", "The address to listen on; 0.0.0.0 or :: for all addresses.")
     port: int = flag(8000, "The port to listen on; 0: any free port.", least=0, most=65535)
-    max_batch_size: int = flag(32, "Limit of sentences per batch.", least=1)
-    max_queue: int = flag(256, "Limit of waiting sentences (else status 503).", least=1)
-    max_sentences: int = flag(64, "Limit of sentences per request (else status 413).", least=1)
-    max_sentence_tokens: int = flag(256, "Limit of tokens per sentence (else status 413).", least=1)
+    max_batch_size: int = flag(32, "Most sentences in a batch.", least=1)
+    max_queue: int = flag(256, "Most sentences waiting; more get status 503.", least=1)
+    max_sentences: int = flag(64, "Most sentences in a request; more get status 413.", least=1)
+    max_sentence_tokens: int = flag(256, "Most tokens in a sentence; more get status 413.", least=1)
     timeout_s: float = flag(
         30.0, "Seconds to receive (else status 408) and to answer (else 504) a request.", least=0.1
     )
