@@ -112,8 +112,8 @@ CONCLUSIONS = (
     Conclusion("(C) d_ff 4096 is better than 2048", "c_dff4096", "base"),
     Conclusion("(D) dropout helps", "base", "d_dropout0"),
     Conclusion("(D) label smoothing helps BLEU", "base", "d_smoothing0"),
-    Conclusion("5.4 label smoothing hurts perplexity", "d_smoothing0", "base", "perplexity"),
-    Conclusion("(E) learned positions are as good", "base", "e_learned_positions", equal=True),
+    Conclusion("sec. 5.4: label smoothing hurts perplexity", "d_smoothing0", "base", "perplexity"),
+    Conclusion("(E) learned positions match sinusoids", "base", "e_learned_positions", equal=True),
     Conclusion("big is better than base", "big", "base"),
 )
 

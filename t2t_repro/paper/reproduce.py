@@ -233,7 +233,7 @@ def _conclusions(results: Results) -> Table:
     note = (
         "then: the better row's lead in the paper. here: its mean lead in these runs. "
         "confirmed: the 95 % interval of the difference (Student's t over the seeds) excludes 0; "
-        f'for "as good", the interval is within {EQUAL_WITHIN} BLEU of 0. not testable: fewer than '
+        f'for "match", the interval is within {EQUAL_WITHIN} BLEU of 0. not testable: fewer than '
         "two seeds, or the interval includes both 0 and the paper's lead. not confirmed: otherwise."
     )
     heads = "conclusion | by | then :+.2f | here :+.2f | ± :.2f | seeds | here it is"
