@@ -2,7 +2,6 @@
 
 import json
 import pathlib
-import re
 import shutil
 
 import numpy as np
@@ -172,5 +171,5 @@ def test_what_60_runs_said_is_what_docs_paper_has(folders):
     ]
     page = reproduce.write_table3(Results(study, cells)).with_suffix(".md").read_text()
     text = (docs / "paper.md").read_text()
-    row = r"(\| .*) \| (?:BLEU|PPL) (\| \S+ \| \S+) \| (\S+) \| 3 (\| .*)"
-    assert sum(f"{a} {b}±{c} {d}" in text for a, b, c, d in re.findall(row, page)) == 15
+    rows = [row.split(" | ") for row in page.splitlines() if "| BLEU |" in row or "| PPL |" in row]
+    assert sum(f"{c[0]} | {c[2]} | {c[3]}±{c[4]} | {c[6]}" in text for c in rows) == 15
