@@ -261,7 +261,7 @@ class DecodeJob:
         say(f"Wrote {self.target}")
         if reader := translator.reader:
             say(str(reader))
-            if repairs := self._outputs().get("the file of repair counts"):
+            if repairs := self._outputs().get("the file of tree-repair counts"):
                 write_text_atomic(repairs, reader.as_json())
 
     def _outputs(self) -> dict[str, str | None]:
@@ -276,7 +276,7 @@ class DecodeJob:
             found |= {f"the file of the {name}": path for name, path in sides(self.target).items()}
         as_written = settings.raw_output or settings.identity_output
         if self.run.problem.writes_trees and not as_written:
-            found["the file of repair counts"] = f"{self.target}.repairs.json"
+            found["the file of tree-repair counts"] = f"{self.target}.repairs.json"
         return found
 
     @property

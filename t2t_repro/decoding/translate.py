@@ -305,7 +305,7 @@ class Translator:
         """
         if isinstance(sentences, str):
             raise UserError(
-                f"Expected a list of sentences. Received: the text {sentences[:60]!r}. Pass [text]."
+                f"Expected a list of sentences. Received: the text {sentences[:60]!r}. Pass a list."
             )
         return [self.format(beams) for beams in self.translate_lines(sentences)]
 

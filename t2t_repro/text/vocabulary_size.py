@@ -212,7 +212,7 @@ def extend(
     }
     best = sorted((p for p in saved if saved[p]), key=lambda p: (-saved[p], p))
     encoder = SubwordTextEncoder.from_subtokens([*pieces, *best][:size])
-    reason = f"The first {old.vocab_size:,} are those of {parent}"
+    reason = f"The first {old.vocab_size:,} subwords are those of {parent}"
     _write(path, encoder, size, encoder.vocab_size, reason)
 
 

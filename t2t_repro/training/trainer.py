@@ -451,8 +451,9 @@ class Trainer:
             newest = checkpoints.latest(self.run.checkpoints_dir)
             kept = f"the newest checkpoint is {newest}" if newest else "there is no checkpoint"
             raise UserError(
-                f"Expected a finite loss and finite gradients. Received: {said}; {kept}. To skip "
-                f"this batch: --max_nonfinite_steps={self._skipped}. {distribution.WHAT_TO_DO}."
+                f"Expected a finite loss and finite gradients. Received: {said}; {kept}. "
+                f"{distribution.WHAT_TO_DO}; or skip this batch: "
+                f"--max_nonfinite_steps={self._skipped}."
             )
         self.log.say(f"Skipped a batch ({self._skipped} of at most {most}): {said}.")
 
