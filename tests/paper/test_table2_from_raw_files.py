@@ -75,7 +75,7 @@ def test_a_row(place, tmp_path, name, monkeypatch):
 def test_table_3_made_smaller(place, monkeypatch):
     monkeypatch.setattr(reproduce, "PROBLEM", reproduce.TABLE2["ende_base"][0])
     monkeypatch.setattr(runs.process, "call", lambda function, *arguments: function(*arguments))
-    changes = "learning_rate_warmup_steps=9,effective_batch_size=300"
+    changes = "learning_rate_warmup_steps=9,effective_batch_size=300,num_hidden_layers=1"
     study = reproduce.table3(["a_h1"], place, changes, scale=16, train_steps=20, seeds=1)
     path = reproduce.write_table3(runs.run(study, reproduce.write_table3))
     rows = json.loads(path.with_suffix(".json").read_text())["3-scaled"]["rows"]
