@@ -27,6 +27,8 @@ import pytest
 from t2t_repro import registry
 from t2t_repro.config import HParams
 
+gc.set_threshold(50_000, 20, 100)  # little of what is imported is garbage
+
 # A shell that runs the tests in the background lets them, and what they start, ignore it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -66,7 +68,6 @@ def pytest_collection_finish(session):
         eager.pywrap_tfe.TFE_ContextClearCaches = lambda context: None
     gc.collect()
     gc.freeze()
-    gc.set_threshold(50_000, 20, 100)
 
 
 def pytest_runtest_setup(item):

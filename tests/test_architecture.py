@@ -96,7 +96,7 @@ def imports(path: Path, package: list[str]) -> Iterator[tuple[str, bool, int]]:
             above = package[: len(package) - node.level + 1] if node.level else []
             start = ".".join([*above, *filter(None, [node.module])])
             names = [f"{start}.{alias.name}" for alias in node.names]
-        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
+        elif isinstance(node, ast.Call) and "import_module" in vars(node.func).values():
             names = [a.value for a in node.args[:1] if isinstance(a, ast.Constant)]
         else:
             continue

@@ -32,7 +32,7 @@ JSON = st.recursive(
     ),
     max_leaves=5,
 )
-quickly = hypothesis.settings(max_examples=60, deadline=None, database=None)
+quickly = hypothesis.settings(max_examples=25, deadline=None, database=None)
 
 
 @pytest.mark.parametrize("kind", RECORDS, ids=lambda kind: f"{kind.__module__}.{kind.__name__}")

@@ -51,6 +51,7 @@ def in_graph(encoder):
 
 
 PLAIN_ENCODE, PLAIN_DECODE = in_graph(PLAIN)
+quickly = settings(deadline=None, max_examples=30)
 
 
 def test_ids_and_texts_equal_tensor2tensors():
@@ -86,7 +87,7 @@ def test_hard_texts(encoder):
     assert encode(texts) == [encoder.encode(text) for text in texts]
 
 
-@settings(deadline=None)
+@quickly
 @given(st.lists(st.text(), max_size=4))
 def test_any_text(texts):
     ids = PLAIN_ENCODE(texts)
@@ -94,7 +95,7 @@ def test_any_text(texts):
     assert PLAIN_DECODE(ids) == texts
 
 
-@settings(deadline=None)
+@quickly
 @given(st.lists(st.lists(st.integers(-2, PLAIN.vocab_size + 1), max_size=20), max_size=4))
 def test_whatever_a_model_writes(ids):
     assert PLAIN_DECODE(ids) == [PLAIN.decode(row) for row in ids]
