@@ -286,8 +286,8 @@ def chosen_problems(wanted: str, excluded: str = "") -> list[str]:
     names = [n for n in dict.fromkeys(names) if not any(p in n for p in excluded.split(",") if p)]
     if not names:
         raise UserError(
-            f"Expected at least one problem. Received: --problem={wanted} "
-            f"--exclude_problems={excluded}, which match none. --only_list lists all problems."
+            f"Expected at least one problem. Received: no match for --problem={wanted} "
+            f"--exclude_problems={excluded}. t2t-datagen --only_list lists all problems."
         )
     return names
 
@@ -301,7 +301,7 @@ def print_summary(summary: dict) -> None:
         print(
             f"  {split}: {made['examples']:,} examples in {made['files']} files; source -> target: "
             f"tokens {tokens['inputs']:,} -> {tokens['targets']:,}, longest {longest['inputs']} -> "
-            f"{longest['targets']}, empty lines {empty['inputs']} -> {empty['targets']}"
+            f"{longest['targets']} tokens, empty lines {empty['inputs']} -> {empty['targets']}"
         )
 
 

@@ -25,7 +25,7 @@ from t2t_repro.distill.request import DistillRequest
 
 def main(args: flags.FlagValues) -> None:
     """Distills as the flags ask."""
-    hint = "Give --teacher, a run of t2t-trainer or t2t-avg-all, and --output_dir."
+    hint = "Give --teacher=RUN (a run of t2t-trainer or t2t-avg-all) and --output_dir=DIR."
     cli.check_given(args.flag_values_dict(), {"teacher": hint, "output_dir": hint})
     request = cli.request(args, DistillRequest)
     from t2t_repro.distill import stages

@@ -30,11 +30,11 @@ class EvalRequest:
     """The flags of t2t-eval, except those that name the run."""
 
     checkpoint_path: str | None = flag(
-        None, "A ckpt-STEP folder, or a run (its newest checkpoint; for RUN/best, the best)."
+        None, "A ckpt-STEP folder, or a run: its newest checkpoint is used (RUN/best: the best)."
     )
     eval_use_test_set: bool = flag(False, "Evaluate the test split instead of dev.")
     eval_steps: int = flag(
-        0, "Evaluate this many batches, spread over all lengths; 0: the whole split.", least=0
+        0, "Evaluate this many batches, of all sentence lengths; 0: the whole split.", least=0
     )
     worker_gpu: int | None = flag(None, "Number of GPUs; default: all, or CPU if none.", least=1)
 

@@ -40,7 +40,7 @@ TextFlags = dataclasses.make_dataclass(
 
 def main(args: flags.FlagValues) -> None:
     """Does what the flags ask for."""
-    hint = "Give --output_dir, and --source and --target, or one --source that holds both sides."
+    hint = "Give --output_dir, and either --source and --target or a --source with both sides."
     cli.check_given(args.flag_values_dict(), {"source": hint, "output_dir": hint})
     text = {name: args[SHORT.get(name, name)].value for name in flags_of(RawText)}
     raw = RawText(**text)

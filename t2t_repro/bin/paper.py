@@ -39,19 +39,19 @@ ACTIONS = ("tables", "reproduce")
 class Request:
     """The flags of t2t-paper."""
 
-    action: str = flag("tables", "tables or reproduce, as in t2t-paper tables.", choices=ACTIONS)
+    action: str = flag("tables", "What to do; --action= may be left out.", choices=ACTIONS)
     table: int | None = flag(
-        None, "2, 3 or 4. Default: for tables, all three; for reproduce, 2.", least=2, most=4
+        None, "Table 2, 3 or 4. Default: all three; for t2t-paper reproduce, 2.", least=2, most=4
     )
     rows: str = flag(
         "",
-        f"Comma-separated rows. Table 3: all by default. Table 2: {', '.join(reproduce.TABLE2)}.",
+        f"Rows: a,b,c. Table 3 default: all. Table 2 needs some of: {', '.join(reproduce.TABLE2)}.",
     )
-    output_dir: str = flag("paper_runs", "The folder of the runs; with tables, also a single run.")
+    output_dir: str = flag("paper_runs", "The folder of runs; t2t-paper tables also takes a run.")
     data_dir: str = flag("t2t_data", "The folder of TFRecords, which are made if missing.")
     tmp_dir: str = flag("/tmp/t2t_datagen", "The folder of the raw files, including downloads.")
     hparams: str = flag("", "Overrides for all rows, such as batch_size=8192 on large devices.")
-    train_steps: int | None = flag(None, "Steps of each run; default: as in the paper.", least=1)
+    train_steps: int | None = flag(None, "Steps; default: paper's (table 3, base: 2000).", least=1)
     scale: int = flag(8, "Table 3: divide all widths by 1, 2, 4, 8 or 16.", least=1, most=16)
     seeds: int = flag(3, "Table 3: how many runs (seeds) per row.", least=1, most=MOST_SEEDS)
 

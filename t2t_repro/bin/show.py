@@ -95,7 +95,7 @@ def show(of: RunView) -> None:
     out = console.Console(highlight=False, markup=False, soft_wrap=True)
     out.print(f"{of.path}: {of.problem}, {of.hparams_set}", style="bold")
     out.print(_standing(of))
-    out.print(f"version {of.version}, seed {of.random_seed}, number of starts: {len(of.commands)}")
+    out.print(f"t2t_repro {of.version}, seed {of.random_seed}, times started: {len(of.commands)}")
     out.print("\nChanged from the hparam set" if of.changes else "", style="bold", end="")
     out.print(_changes(of))
     _parameters(of, out)
@@ -135,7 +135,7 @@ def _standing(of: RunView) -> str:
 
 def _changes(of: RunView) -> str:
     if of.changes is None:
-        return f"Unknown hparam set {of.hparams_set}: name its package by --t2t_usr_dir."
+        return f"Unknown hparam set {of.hparams_set}. Give its Python package: --t2t_usr_dir=DIR."
     if not of.changes:
         return "All hparams are those of the hparam set."
     width = max(map(len, of.changes))

@@ -62,7 +62,7 @@ KEPT = (
 _HINTS = {
     "problem": "t2t-trainer --registry_help lists the problems.",
     "hparams_set": "t2t-trainer --registry_help lists the hparam sets; t2t-datagen proposes one.",
-    "data_dir": "Give the --data_dir of t2t-datagen, or a new one with --generate_data.",
+    "data_dir": "Give the --data_dir that t2t-datagen wrote, or a new folder and --generate_data.",
     "output_dir": "Give a folder for the run.",
 }
 
@@ -74,7 +74,7 @@ class TrainFlags:
     They are T2T's (bin/t2t_trainer.py and utils/flags.py) where it has them.
     """
 
-    model: str | None = flag(None, "The model; default: that of the run or the hparam set.")
+    model: str | None = flag(None, "The model; default: the existing run's, else the hparam set's.")
     tmp_dir: str = flag("/tmp/t2t_datagen", "The folder of the raw files, as in t2t-datagen.")
     registry_help: bool = flag(False, "List problems, hparam sets and models, and exit.")
     generate_data: bool = flag(False, "Make the problem's missing data files first.")
@@ -85,7 +85,7 @@ class TrainFlags:
     )
     train_steps: int | None = flag(None, "The last step; default: that of the hparam set.", least=1)
     eval_steps: int = flag(
-        100, "Batches per evaluation, spread over all lengths; 0: the whole split.", least=0
+        100, "Batches per evaluation, of all sentence lengths; 0: the whole split.", least=0
     )
     keep_best: int = flag(0, "Keep this many best checkpoints in RUN/best; 0: none.", least=0)
     best_metric: str = flag("loss", "The metric of --keep_best, such as loss or bleu.")
@@ -99,7 +99,7 @@ class TrainFlags:
     eval_use_test_set: bool = flag(False, "Evaluate the test split instead of dev.")
     eval_bleu_sentences: int = flag(
         0,
-        "Decode this many sentences of the split greedily for the metric bleu; 0: no bleu.",
+        "Decode this many sentences of the evaluated split greedily for bleu; 0: no bleu.",
         least=0,
     )
     random_seed: int = flag(
@@ -111,7 +111,7 @@ class TrainFlags:
     xla_compile: bool = flag(False, "Compile TensorFlow's training step with XLA on a GPU.")
     warm_start_from: str | None = flag(None, "Start from the weights of this run or checkpoint.")
     warm_start_partial: bool = flag(
-        False, "Load only matching weights; depth, problem and vocabulary of the parent may differ."
+        False, "Warm start: load only matching weights; depth, problem and vocabulary may differ."
     )
     finish: bool = flag(False, "After training, tune decoding on dev (t2t-avg-all --tune).")
     find_batch_size: bool = flag(False, "Find a batch_size that fits into memory, and exit.")

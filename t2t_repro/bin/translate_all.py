@@ -58,7 +58,7 @@ class TranslateAllRequest:
     beam_size: int | None = flag(
         None, "Beam size; 1: greedy search. Default: as t2t-avg-all --tune chose, or 4."
     )
-    alpha: float | None = flag(None, "Exponent of the length penalty. Default: as tuned, or 0.6.")
+    alpha: float | None = flag(None, "Length penalty. Default: from t2t-avg-all --tune, or 0.6.")
     decode_hparams: str = flag("", 'Other decode hparams: "name=value,name=value".')
 
     def settings(self, run: TrainedRun) -> DecodeHParams:
@@ -178,7 +178,7 @@ def _check_folder(folder: pathlib.Path, made_with: dict[str, Any]) -> None:
         names = [n for n in {**before, **made_with} if before.get(n) != made_with.get(n)]
         raise UserError(
             f"Expected {folder} to hold only translations made with this command's "
-            f"{', '.join(names)}. Received: other values, or {_SETTINGS} is missing. {how}"
+            f"{', '.join(names)}. Received: other translations, or no {_SETTINGS}. {how}"
         )
     if not before:
         write_text_atomic(path, json.dumps(made_with, indent=1) + "\n")

@@ -52,7 +52,7 @@ def main(args: flags.FlagValues) -> None:
             "Received: none of them."
         )
     run = trained_run(**cli.run_flags(args))
-    run.check_transformer("drawing attention, positions or --explain")
+    run.check_transformer("--source, --explain or --positions")
     run.check_checkpoint(request.checkpoint_path)
     folder = Path(request.visualization_dir or run.path / "visualization").expanduser()
     written: list[Path] = []

@@ -178,7 +178,7 @@ def _stream(x: Any, steps: int | None, start: int) -> tuple[Any, int]:
         raise UserError(
             "Expected x to be a tf.data.Dataset of known cardinality(), such as "
             "tf.data.Dataset.from_tensor_slices(...).shuffle(size, seed=seed).batch(size). With "
-            "steps_per_epoch, x may be a generator, or a function of how many batches to skip. "
+            "steps_per_epoch, x may be a generator, or f(n) that returns the data after n batches. "
             f"Received: {type(x).__name__}, steps_per_epoch={steps}."
         )
     if not hasattr(rest, "cardinality"):  # Keras takes a dict of a generator for no batch
