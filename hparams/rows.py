@@ -83,11 +83,11 @@ PAPER_ENFR: dict[str, Row] = {
         _BIG_ENFR,
     ),
     "paper_table2_big_enfr_separate": (
-        "big_enfr with separate embeddings per language, as in T2T; the paper shares them.",
+        "The big En-Fr model with per-language embeddings, as in T2T; the paper shares them.",
         {**_BIG_ENFR, "shared_embedding_and_softmax_weights": False},
     ),
     "paper_table2_big_enfr_attention_dropout": (
-        "big_enfr with attention dropout 0.1 too, as in T2T's set; the paper mentions none.",
+        "The big En-Fr model plus attention dropout 0.1, as in T2T's set; not in the paper.",
         {**_BIG_ENFR, "attention_dropout": 0.1},
     ),
 }

@@ -59,8 +59,8 @@ class Text2textTmpdir(Text2TextProblem):
         one = len(names) == 1 and names.pop().endswith(VocabType.SUBWORD)
         if self._asked_vocab_size and not one:
             raise UserError(
-                "Expected --vocab_from to name a run with one subword vocabulary, so that "
-                f"--vocab_size can extend it. Received: {' and '.join(set(files.values()))}. "
+                "Expected one subword vocabulary in the run of --vocab_from, because --vocab_size "
+                f"extends the vocabulary. Received: {' and '.join(set(files.values()))}. "
                 "Remove --vocab_size."
             )
         if self._asked_vocab_size:  # before all of the text is counted
@@ -168,8 +168,8 @@ class Text2textTmpdirTokens(Text2textTmpdir):
         if several:
             raise UserError(
                 f"Expected one token on each line of vocab.txt in {os.fspath(tmp_dir)!r}. "
-                f"Received: {tokens[several[0] - 1]!r} on line {several[0]}. Remove what follows "
-                "each token, such as a count: awk '{print $1}' FILE > NEW"
+                f"Received: {tokens[several[0] - 1]!r} on line {several[0]}. Keep only the first "
+                "word of each line: awk '{print $1}' FILE > NEW"
             )
         # <UNK> is added, and may be listed too: tensor2tensor then has it twice, and what follows
         # it in the list has ids that are one higher.

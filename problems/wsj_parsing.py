@@ -61,7 +61,7 @@ class _TreesProblem(Text2TextProblem):
             if shares is not None:
                 raise UserError(
                     "Expected --treebank_dir with --treebank_split. Received: only "
-                    f"--treebank_split={shares!r}. Add --treebank_dir, or remove the flag."
+                    f"--treebank_split={shares!r}. Add --treebank_dir, or remove --treebank_split."
                 )
             return
         splits = treebank.split(treebank.files(folder), shares)
@@ -93,8 +93,8 @@ class _TreesProblem(Text2TextProblem):
         if path is None:
             raise UserError(
                 f"Expected {name} (or {name}.gz), with one bracketed tree per line, in "
-                f"{os.fspath(tmp_dir)!r}. Received: no such file. Put it there, give its folder by "
-                "--tmp_dir, or give a Penn Treebank by --treebank_dir."
+                f"{os.fspath(tmp_dir)!r}. Received: no such file. Put the file there, set "
+                "--tmp_dir to its folder, or set --treebank_dir to the folder of a Penn Treebank."
             )
         return [path]
 
@@ -278,7 +278,7 @@ class ParsingWsjSemi32k(ParsingWsj16k):
         if not more:
             raise UserError(
                 f"Expected {' or '.join(self.MORE_TREES)} (or .gz) in {os.fspath(tmp_dir)!r}: "
-                "trees made by a parser, one bracketed tree per line. Received: neither. Put one "
-                "or both there, or use the problem parsing_wsj16k."
+                "trees made by a parser, one bracketed tree per line. Received: neither file. Put "
+                "one or both files there, or use the problem parsing_wsj16k."
             )
         return paths + more

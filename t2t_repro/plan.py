@@ -106,7 +106,7 @@ class TrainingPlan:
             "data": self.data,
             "model": f"{about}{self.parameters:,} parameters, vocabulary of {about}{symbols}",
             "batch": f"{each} = {total:,} an update: {batch['source_tokens']:,} source and "
-            f"{batch['target_tokens']:,} target tokens without padding (paper: {_PAPERS_TOKENS:,})",
+            f"{batch['target_tokens']:,} target tokens, unpadded (paper: {_PAPERS_TOKENS:,} each)",
             "devices": machine.devices,
             "memory": f"about {size_text(self.memory)}{room}",
             "time": f"{self.steps:,} steps of {float(f'{self.step_seconds:.3g}'):,g} s: "

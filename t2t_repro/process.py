@@ -164,7 +164,7 @@ def run_program(command: Sequence[str], doing: str) -> None:
     if code:
         raise UserError(
             f"Expected {name} to succeed ({doing}). Received: exit code {code}; see its message "
-            "above. Fix the cause and run the same command again: finished stages are kept."
+            "above. Fix the cause and run your command again: finished stages are kept."
         )
 
 

@@ -177,7 +177,7 @@ def load_usr_dir(path: str) -> None:
     folder = pathlib.Path(path).expanduser().resolve()
     init = folder / "__init__.py"
     if not init.is_file():
-        raise UserError(f"Expected --t2t_usr_dir, a folder with __init__.py. Received: {path!r}.")
+        raise UserError(f"Expected --t2t_usr_dir=FOLDER with an __init__.py. Received: {path!r}.")
     _load_catalogue("hparams")
     _load_catalogue("problems")
     sys.path.insert(0, str(folder.parent))
@@ -187,8 +187,8 @@ def load_usr_dir(path: str) -> None:
         sys.path.remove(str(folder.parent))
     if module.__file__ != str(init):
         raise UserError(
-            f"Expected --t2t_usr_dir to have another name than {module.__file__}. "
-            f"Received: {path}. Rename the folder."
+            f"Expected no other package with the name of --t2t_usr_dir={path}. "
+            f"Received: {module.__file__}. Rename your folder."
         )
     _USR_DIRS[folder.name] = str(folder)
 
@@ -208,7 +208,7 @@ def _register(table: collections.ChainMap, kind: str, name: str, value: Any) -> 
     where, other = (f"{each.__module__}.{each.__qualname__}" for each in (value, there))
     if where != other:
         raise UserError(
-            f"Expected a new name for this {kind}. Received: {name!r}, the name of {other}."
+            f"Expected a new name for the {kind} {where}. Received: {name!r}, the name of {other}."
         )
     # Once: those whom a program starts load the package again.
     if name in ours and name not in users and not multiprocessing.parent_process():

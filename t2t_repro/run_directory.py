@@ -200,7 +200,7 @@ class RunDirectory:
         if not strange and self.newest_step():
             strange = f"{self.path}, which has checkpoints and no run.json."
         if strange:
-            raise UserError(f"Expected a new --output_dir, or that of a run. Received: {strange}")
+            raise UserError(f"Expected --output_dir to be new, or a run. Received: {strange}")
         return []
 
     @contextlib.contextmanager

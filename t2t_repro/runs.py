@@ -60,7 +60,7 @@ def trained_run(
             " ".join(f"--{name}={value}" for name, value in of.items()) for of in (there, wrong)
         )
         raise UserError(
-            f"Expected {said} and the hparams of {run.path}. Received: {received}. Omit the flags."
+            f"Expected the hparams of {run.path} and {said}. Received: {received}. Omit them."
         )
     return run
 
@@ -159,7 +159,7 @@ class TrainedRun(RunDirectory):
         if (settings.beam_size, settings.alpha) == (search.beam_size, search.alpha):
             say(
                 f"Decoding with {search}, tuned on {tuned.sentences}: {search.bleu:.2f} BLEU "
-                f"({self.path / TUNED}). --decode_hparams overrides this."
+                f"({self.path / TUNED}). --decode_hparams overrides beam_size and alpha."
             )
         return settings
 
@@ -250,7 +250,7 @@ class TrainedRun(RunDirectory):
         models = [self.model(checkpoint, **how)]
         for other in others:
             if other._ids != self._ids:
-                same = "with the same problem and vocabulary"
+                same = f"with the problem and vocabulary of {self.path}"
                 raise UserError(f"Expected --ensemble runs {same}. Received: {other.path}.")
             models.append(other.on(self.devices).model(**how))
         return Ensemble(models) if others else models[0]

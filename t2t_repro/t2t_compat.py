@@ -58,7 +58,7 @@ _ELSEWHERE = {
     "layer_prepostprocess_dropout": "dropout dropout_rate p_drop",
     "max_length": "max_seq_len max_sequence_length sequence_length",
     "layer_preprocess_sequence=n,layer_postprocess_sequence=da": "normalize_first norm_first",
-    "inputs_vocab_size and targets_vocab_size of from_hparams": "vocab_size vocabulary_size",
+    "inputs_vocab_size, targets_vocab_size of MODEL.from_hparams()": "vocab_size vocabulary_size",
 }
 # What to do instead, and below it the hparams, each with T2T's default, or the values that T2T's
 # own sets have, or none where T2T's Transformer lacks the hparam too.
@@ -212,8 +212,8 @@ def complaints(values: Mapping[str, Any], own: Iterable[str]) -> dict[str, str]:
         if instead:
             wanted = " or ".join(f"{name}={v!r}" for v in accepted) or f"no {name}"
             found[name] = (
-                f"Expected tensor2tensor's hparam {name} at its default, {wanted}, because it has "
-                f"no counterpart here. Received: {name}={value!r}. Remove it: {instead}."
+                f"Expected {wanted} (tensor2tensor's default), because this hparam has no "
+                f"counterpart in t2t_repro. Received: {name}={value!r}. Remove it: {instead}."
             )
         else:
             hint = meant(name)

@@ -51,10 +51,10 @@ class AverageRequest:
     wait_minutes: int = flag(0, "Wait up to this many minutes for another checkpoint.", least=0)
     last_only: bool = flag(False, "Write only the average of the last n checkpoints.")
     tune: bool = flag(
-        False, "Choose weights, beam size and alpha by BLEU on dev; write a tuned run."
+        False, "Choose weights, beam size and alpha by BLEU on dev; write them to --output_dir."
     )
     data_dir: str | None = flag(
-        None, "With --tune: the folder of TFRecords and vocabularies; default: that of the run."
+        None, "With --tune: the folder of TFRecords and vocabularies; default: the run's data_dir."
     )
     t2t_usr_dir: str | None = flag(None, "Your Python package of problems.")
 
@@ -148,7 +148,7 @@ def average_all(
     if not written:
         raise UserError(
             f"Expected at least n={n} checkpoints in {run.checkpoints_dir}. Received: "
-            f"{len(seen)}{f' from step {least} on' if least else ''}. Lower --n, or train longer."
+            f"{len(seen)}{f' (--min_steps={least})' if least else ''}. Lower --n, or train longer."
         )
     return written
 
@@ -163,7 +163,7 @@ def _check_free(run: RunDirectory, out: RunDirectory, n: int) -> None:
     if others or (out.path / TUNED).exists():
         made = f"averages with --n={min(others)}" if others else f"{TUNED} of t2t-avg-all --tune"
         raise UserError(
-            "Expected --output_dir to be a new folder, or one with averages of this run with "
+            "Expected --output_dir to be a new folder, or to hold this run's averages with "
             f"--n={n}. Received: {out.path}, which holds {made}. Give another folder."
         )
 

@@ -32,7 +32,7 @@ class BleuFlags:
 
     translation: str | None = flag(None, "The translated file.")
     baseline: str | None = flag(
-        None, "A translation to compare with; prints both BLEU scores, intervals and the p-value."
+        None, "Compare --translation with this file; print BLEU scores, intervals and the p-value."
     )
     json_file: str | None = flag(None, "A JSON file to write all scores and signatures to.")
 
@@ -77,8 +77,8 @@ def _score_directory(request: view.DirectoryRequest) -> list[dict]:
     if not results:
         raise UserError(
             "Expected files whose names end in -STEP, such as translation-1000. Received: none to "
-            f"score in {request.translations_dir!r}. Check --min_steps and "
-            f"EVENT_DIR/{view.LAST_STEP_FILE}, which skip earlier steps."
+            f"score in {request.translations_dir!r}. Give --min_steps=0 to score "
+            f"all steps, whatever EVENT_DIR/{view.LAST_STEP_FILE} says."
         )
     view.print_step_table(results)
     return view.as_rows(results)

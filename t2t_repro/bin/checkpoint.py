@@ -45,14 +45,14 @@ class CheckpointFlags:
     checkpoint: str | None = flag(
         None,
         "import: the folder of a tensor2tensor run, or the prefix of one checkpoint. export: a "
-        "ckpt-STEP folder, or a run (its newest checkpoint; for RUN/best, the best).",
+        "ckpt-STEP folder, or a run directory: its newest checkpoint (in RUN/best, the best).",
     )
     optimizer_state: bool = flag(
         True, "import: import the optimizer state too, if the checkpoint has it."
     )
     ignore_hparams: str = flag("", "import: fields of hparams.json to ignore, separated by commas.")
     target_space_id: int | None = flag(
-        None, "import: the target space id of the training; default: that of the problem.", least=0
+        None, "import: the target space id used in training; default: the problem's.", least=0
     )
     all_checkpoints: bool = flag(
         False, "import: import all checkpoints of the run, except those already in --output_dir."

@@ -42,13 +42,13 @@ class CompareFlags:
         "with pre-norm. Overrides of one set go in brackets: "
         "transformer_base_v1,transformer_base_v2[batch_size=1024].",
     )
-    depths: str = flag("", "Numbers of layers per stack, separated by commas; default: the set's.")
+    depths: str = flag("", "Layers per stack, such as 2 or 2,6,12; default: the hparam set's.")
     warmup: str = flag(
         "",
-        "Numbers of warm-up steps, separated by commas; default: that of the hparam set. 0: no "
+        "Numbers of warm-up steps, separated by commas; default: the hparam set's. 0: no "
         "warm-up, so the learning rate begins at its peak value.",
     )
-    seeds: int = flag(3, "Runs of each combination, with seeds 0, 1, ...", least=1, most=MOST_SEEDS)
+    seeds: int = flag(3, "Runs that differ only in the seed: 0, 1, ...", least=1, most=MOST_SEEDS)
     train_steps: int = flag(2000, "Training steps of each run.", least=1)
     bleu_sentences: int | None = flag(
         None,

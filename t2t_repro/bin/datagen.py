@@ -55,13 +55,13 @@ class DataFlags:
     """The flags of t2t-datagen, T2T's where it has them, beside the others here."""
 
     problem: str = flag(
-        "", "The problem. Several: separated by commas, or a pattern such as 'algorithmic_*'."
+        "", "One problem, several separated by commas, or a pattern such as 'algorithmic_*'."
     )
-    exclude_problems: str = flag("", "Skip problems whose name contains any of these texts: a,b,c.")
+    exclude_problems: str = flag("", "Skip problems whose name contains any of these: TEXT1,TEXT2.")
     data_dir: str | None = flag(None, "The folder to write to.")
     tmp_dir: str = flag("/tmp/t2t_datagen", "The folder of the raw files, including downloads.")
     num_shards: int = flag(
-        0, "How many training files; 0: the problem or text size decides.", least=0, most=99_999
+        0, "How many training files; 0: set by the problem or the text size.", least=0, most=99_999
     )
     max_cases: int = flag(0, "End each split after this many examples; 0: no limit.", least=0)
     random_seed: int = flag(
@@ -79,15 +79,15 @@ class DataFlags:
         "", "Options for Apache Beam, such as '--flink_master=host:8081 --parallelism=64'."
     )
     overwrite: bool = flag(False, "Make existing files again.")
-    only_list: bool = flag(False, "List the problems that match --problem, or all, and exit.")
+    only_list: bool = flag(False, "List all problems, or those that match --problem, and exit.")
     t2t_usr_dir: str | None = flag(None, "Your Python package of problems.")
     vocab_size: int = flag(
-        0, "About how many subwords; 0: the problem or text size decides.", least=0, most=2**20
+        0, "About how many subwords; 0: set by the problem or the text size.", least=0, most=2**20
     )
     vocab: str | None = flag(
         None,
-        "For text2text_tmpdir: your own vocabulary, a file of T2T's subwords or a SentencePiece "
-        "model. Give one file for both sides, or two files: SOURCE,TARGET.",
+        "For text2text_tmpdir: your own vocabulary (a file of T2T's subwords or a SentencePiece "
+        "model). Give one file for both sides, or two files: SOURCE,TARGET.",
     )
     vocab_from: str | None = flag(
         None,
@@ -165,7 +165,7 @@ def vocabulary_of(args: flags.FlagValues) -> dict[str, Any]:
     names = ("vocab_size", "vocab", "vocab_from")
     given = [f"--{name}" for name in names if args[name].value]
     if len(given) > 1 and given != ["--vocab_size", "--vocab_from"]:
-        raise UserError(f"Expected one vocabulary. Received: {' and '.join(given)}. Keep one.")
+        raise UserError(f"Expected one vocabulary flag. Received: {' and '.join(given)}. Keep one.")
     files = {}
     if args.vocab_from:
         files = trained_run(args.vocab_from).vocabularies
@@ -250,7 +250,7 @@ def print_proposal(job: "Job", summary: dict, parent: str | None) -> None:
     from t2t_repro.data import preset
 
     if parent:
-        print(f"  train with: {shlex.quote(f'--warm_start_from={parent}')} (same vocabulary)")
+        print(f"  train with: {shlex.quote(f'--warm_start_from={parent}')} (the run's vocabulary)")
     elif preset.is_for(job.problem) and Split.TRAIN in summary["splits"]:
         proposed = preset.proposed(job.problem, job.data_dir, preset.TextSize.from_summary(summary))
         print(f"  train with: {proposed.flags()} ({proposed.reason})")
@@ -295,7 +295,7 @@ def chosen_problems(wanted: str, excluded: str = "") -> list[str]:
 def print_summary(summary: dict) -> None:
     """Prints what was generated as a table."""
     sizes = dict.fromkeys(summary["vocab_size"].values())
-    print(f"{summary['problem']}: vocabulary of {' and '.join(map(str, sizes))} ids")
+    print(f"{summary['problem']}: vocabulary of {' -> '.join(map(str, sizes))} ids")
     for split, made in summary["splits"].items():
         tokens, longest, empty = made["tokens"], made["longest"], made["empty"]
         print(

@@ -36,10 +36,10 @@ class OwnTextRequest:
     )
     hparams_set: str = flag("", "The name of an hparam set; default: chosen by the text size.")
     hparams: str = flag("", 'Overrides of the hparam set: "name=value,name=value".')
-    train_steps: int = flag(0, "The most steps to train; 0: those of the hparam set.", least=0)
+    train_steps: int = flag(0, "The most steps to train; 0: as many as in the hparam set.", least=0)
     train_minutes: float | None = flag(
         None,
-        "About how many minutes to train at most; 0: no limit. Default: 40 on a CPU, 0 on a GPU.",
+        "The most minutes to train, roughly; 0: no limit. Default: 40 on a CPU, 0 on a GPU.",
         least=0,
         most=10**6,
     )

@@ -232,9 +232,9 @@ def _conclusions(results: Results) -> Table:
             rows.append((each.text, "PPL" if less else "BLEU", each.gain, gain, half, seeds, word))
     note = (
         "then: the better row's lead in the paper. here: its mean lead in these runs. "
-        "confirmed: the 95 % interval of the difference (Student's t over the seeds) excludes 0; "
+        "confirmed: the 95 % interval of this lead (Student's t over the seeds) is above 0; "
         f'for "match", the interval is within {EQUAL_WITHIN} BLEU of 0. not testable: fewer than '
         "two seeds, or the interval includes both 0 and the paper's lead. not confirmed: otherwise."
     )
-    heads = "conclusion | by | then :+.2f | here :+.2f | ± :.2f | seeds | here it is"
+    heads = "conclusion | by | then :+.2f | here :+.2f | ± :.2f | seeds | verdict"
     return Table("3-conclusions", "The paper's conclusions (section 6.2)", heads, rows, (note,))

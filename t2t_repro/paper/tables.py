@@ -124,7 +124,7 @@ def table3(runs: Sequence[RunDirectory] = ()) -> list[Table]:
             count = _read(run.path / PLAN).get("parameters")
             rows.append((str(run.path), *own, *known, None, count and count / 1e6))
     note = (
-        "set: NAME in paper_table3_NAME; its first letter is the row in the paper. Empty cells: as "
+        "set: NAME of the hparam set paper_table3_NAME; a_ to e_: rows (A) to (E). Empty cells: as "
         f"in base. paper, ours: millions of parameters; ours for {published.VOCABULARY:,} subwords "
         "(docs/paper.md says why). BLEU of runs: sacreBLEU on their own dev split."
     )
@@ -138,6 +138,6 @@ def table4(runs: Sequence[RunDirectory] = ()) -> list[Table]:
     scores = [(run, _read(run.path / F1_FILE)) for run in runs]
     rows = [(str(run.path), run.config.problem, f1["all"]["f1"]) for run, f1 in scores if f1]
     title = "Table 4: F1 on section 23 of the WSJ"
-    note = "Runs: EVALB with COLLINS.prm on all sentences. Only section 23 compares with the paper."
+    note = "Runs: EVALB, COLLINS.prm, all sentences. Compare only F1 on section 23 with the paper."
     heads = "parser | training | F1 :.4g"
     return [Table("4", title, heads, [*published.TABLE4, *rows], (note,))]

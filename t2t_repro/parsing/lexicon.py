@@ -27,7 +27,7 @@ def parts_of_speech(words: str, tags: str, where: str = "trees") -> list[str]:
     closed = {token[1:] for token in tokens if len(token) > 1 and token.startswith("/")}
     labels = [t for t in tokens if t not in closed and not (t[0] == "/" and t[1:] in closed)]
     if len(labels) != len(split(words)):
-        expected = "one part of speech per word, none of them also a phrase label"
+        expected = "one part of speech per word, and none that is also a phrase label"
         raise UserError(f"{where}: expected {expected}. Received: {tags!r} for {words!r}.")
     return labels
 

@@ -48,7 +48,7 @@ class TreeReader:
 
     def __str__(self) -> str:
         kinds = ", ".join(f"{name.replace('_', ' ')} {n}" for name, n in self.repairs.items())
-        return f"Repaired {self.repaired} of {self.sentences} trees; phrases and leaves: {kinds}"
+        return f"Trees repaired: {self.repaired} of {self.sentences}; phrases and leaves: {kinds}"
 
 
 def phrase_labels(encoder: Any) -> PhraseLabels:

@@ -94,7 +94,7 @@ def print_worst(
     """Prints the sentences of the lowest F1, gold and predicted; those that are errors first."""
     rows = [row for row in result["sentences"] if row["f1"] < 100]
     for row in sorted(rows, key=lambda row: (row["f1"], row["id"]))[:count]:
-        print(f"sentence {row['id']}: F1 {row['f1']:.2f} {row['reason']}".rstrip())
+        print(f"sentence {row['id']}: F1 {row['f1']:.2f}; {row['reason']}".rstrip("; "))
         print(f"  gold       {gold_trees[row['id'] - 1]}")
         print(f"  predicted  {predicted_trees[row['id'] - 1]}")
 
@@ -104,17 +104,17 @@ def main(argv: Sequence[str]) -> None:
     form = argparse.RawDescriptionHelpFormatter
     name = "python -m t2t_repro.parsing.score"
     parser = argparse.ArgumentParser(name, description=__doc__, formatter_class=form)
-    parser.add_argument("--gold", required=True, help="The gold trees, one a line.")
+    parser.add_argument("--gold", required=True, help="A file of the gold trees, one a line.")
     predicted = parser.add_mutually_exclusive_group(required=True)
-    predicted.add_argument("--predicted", help="Predicted trees, one (or nothing) on each line.")
-    predicted.add_argument("--predicted_tags", help="Tags instead of trees, from raw_output=True.")
+    predicted.add_argument("--predicted", help="A file: per line, one predicted tree or nothing.")
+    predicted.add_argument("--predicted_tags", help="A file of tags, decoded with raw_output=True.")
     parser.add_argument("--json_file", help="A JSON file to write all scores to.")
     parser.add_argument("--trees_file", help="A file to write the scored trees to.")
     parser.add_argument(
         "--gold_parts_of_speech",
         action=argparse.BooleanOptionalAction,
-        help="Replace predicted parts of speech by the gold ones. For EVALB, a comma "
-        "tagged as a noun is no punctuation but an error. Default: only with --predicted_tags.",
+        help="Replace predicted parts of speech by the gold ones: EVALB takes a comma tagged as a "
+        "noun for a word, so the sentence is an error. Default: only with --predicted_tags.",
     )
     parser.add_argument("--cutoff", type=int, default=40, help="Also score trees <= CUTOFF words.")
     parser.add_argument("--worst", type=int, default=3, help="Print this many of the worst trees.")

@@ -45,7 +45,7 @@ def files(folder: str | os.PathLike) -> dict[int, pathlib.Path]:
             if other != path:
                 raise UserError(
                     f"Expected each treebank file once below {root}. Received: {other} and {path}. "
-                    "Give the folder of only one of them."
+                    "Give --treebank_dir a folder that has only one of these two files."
                 )
     if not by_number:
         raise UserError(
@@ -81,8 +81,8 @@ def split(
     if not right or not 0 < borders[0] < borders[1] < len(paths):
         raise UserError(
             "Expected --treebank_split to be three shares for training, dev and test that sum to "
-            f"1, each at least one of the {len(paths)} files. Received: {shares!r}. Example: "
-            "0.8,0.1,0.1."
+            f"1, and each share to hold at least one of the {len(paths)} files. Received: "
+            f"{shares!r}. Example: 0.8,0.1,0.1."
         )
     return paths[: borders[0]], paths[borders[0] : borders[1]], paths[borders[1] :]
 

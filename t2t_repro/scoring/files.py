@@ -66,7 +66,7 @@ def files_by_step(directory: Path) -> dict[int, StepFile]:
             if int(step) in found:
                 names = sorted([found[int(step)].path.name, path.name])
                 raise UserError(
-                    f"Expected one file for each step in {directory}. Received: "
+                    f"Expected one file of step {int(step)} in {directory}. Received: "
                     f"{' and '.join(names)}. Move one of them elsewhere."
                 )
             found[int(step)] = StepFile(path, int(step))

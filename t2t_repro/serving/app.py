@@ -214,7 +214,7 @@ class _Service:
         served = self._named(body.model)
         model = served.model
         if not model.has_attention:
-            raise HTTPException(501, "Expected a SavedModel that has the signature 'attention'.")
+            raise HTTPException(501, f"Expected a SavedModel with attention, not {served.name}.")
         (source,) = await asyncio.to_thread(model.count_tokens, [body.inputs])
         (target,) = await asyncio.to_thread(model.count_target_tokens, [body.targets])
         schemas.check_lengths([source], self.settings.max_sentence_tokens)

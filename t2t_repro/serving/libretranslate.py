@@ -29,7 +29,7 @@ def choose(body: Libre, models: Sequence[ServedModel]) -> tuple[ServedModel, dic
     found = [m for m in known if m.target == body.target and body.source in (m.source, "auto")]
     if not found:
         pairs = " or ".join(f"{served.source}-{served.target}" for served in known)
-        raise bad(f'"source" and "target" of a served pair: {pairs or "no model has languages"}')
+        raise bad(f'"source" and "target" of a served pair: {pairs or "no model names a pair"}')
     if body.source != "auto":
         return found[0], None
     text = body.q if isinstance(body.q, str) else "\n".join(body.q)

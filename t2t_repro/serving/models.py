@@ -187,7 +187,7 @@ def find(given: Sequence[str]) -> list[ServedModel]:
         pair = (source, target) if source else languages_of(record.problem)
         name = "-".join(pair) if pair[0] else folder.resolve().name
         if name in found:
-            raise UserError(f"Expected one --model=NAME=DIR for each name. Received: {name} twice.")
+            raise UserError(f"Expected different names, --model=NAME=DIR. Received: {name} twice.")
         found[name] = ServedModel(name, pair[0], pair[1], folder, record)
     if not found:
         raise UserError("Expected --model, a folder written by t2t-exporter. Received: none.")

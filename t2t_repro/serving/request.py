@@ -11,18 +11,18 @@ class ServerRequest:
     """The flags of t2t-server."""
 
     model: Sequence[str] = flag(
-        (), "A folder that t2t-exporter wrote. For two: --model=de-en=DIR --model=en-de=DIR."
+        (), "A folder that t2t-exporter wrote. Two models: --model=de-en=DIR --model=en-de=DIR."
     )
     cors_origin: Sequence[str] = flag(
         (), "A site whose pages may send requests (CORS), such as https://example.org; *: any site."
     )
     host: str = flag("127.0.0.1", "The address to listen on; 0.0.0.0 or :: for all addresses.")
     port: int = flag(8000, "The port to listen on; 0: any free port.", least=0, most=65535)
-    max_batch_size: int = flag(32, "Most sentences in a batch.", least=1)
-    max_queue: int = flag(256, "Most sentences waiting; more get status 503.", least=1)
-    max_sentences: int = flag(64, "Most sentences in a request; more get status 413.", least=1)
-    max_sentence_tokens: int = flag(256, "Most tokens in a sentence; more get status 413.", least=1)
+    max_batch_size: int = flag(32, "At most N sentences in a batch.", least=1)
+    max_queue: int = flag(256, "At most N sentences wait; others get status 503.", least=1)
+    max_sentences: int = flag(64, "At most N sentences in a request (else status 413).", least=1)
+    max_sentence_tokens: int = flag(256, "At most N tokens a sentence (else status 413).", least=1)
     timeout_s: float = flag(
-        30.0, "Seconds to receive (else status 408) and to answer (else 504) a request.", least=0.1
+        30.0, "Seconds to receive a request (else status 408), or answer it (else 504).", least=0.1
     )
     t2t_usr_dir: str | None = flag(None, "Your own package of problems, for CTranslate2 models.")

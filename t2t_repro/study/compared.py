@@ -71,7 +71,7 @@ def sets(text: str, changes: str) -> list[Variant]:
         at = piece.end()
     if at < len(text.rstrip(", ")) or len(set(asked)) < max(2, len(asked)):
         raise UserError(
-            "Expected at least two different --hparams_sets, separated by commas, with overrides "
+            "Expected two or more --hparams_sets, each once, separated by commas, with overrides "
             "in brackets, such as transformer_base_v1,lstm_attention[dropout=0.3]. Received: "
             f"{text!r}."
         )

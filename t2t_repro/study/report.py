@@ -67,10 +67,10 @@ def comparison(results: Results) -> str:
     better = verdict.table(results)
     steps = study.variants[0].hparams.train_steps
     about = (
-        f"{len(results.cells)} of {len(study.cells())} runs of {steps:,} steps on {study.problem}. "
-        "Post-norm and pre-norm with the same setting and seed differ only in the place of the "
-        "norm: after or before each sublayer. With a warm-up of 0 the learning rate begins at the "
-        "peak of the set's own warm-up."
+        f"{len(results.cells)} of {len(study.cells())} runs are finished: {steps:,} steps each on "
+        f"{study.problem}. Post-norm and pre-norm with the same setting and seed differ only in "
+        "the place of the norm: after or before each sublayer. With a warm-up of 0 the learning "
+        "rate begins at the peak of the set's own warm-up."
     )
     tables = [better, _results_table(results), _differing_table(study)]
     title, captions = " against ".join(study.names), pictures.draw(results, folder)

@@ -195,7 +195,7 @@ def load_cell(study: Study, cell: Cell) -> CellResult | None:
     if differs := {flag.partition("=")[0] for flag in wanted ^ {*record.begun_with}}:
         raise UserError(
             f"Expected the settings that {run.path} was made with. Received: different "
-            f"{', '.join(sorted(differs))}. Give the same flags, or delete that folder."
+            f"{', '.join(sorted(differs))}. Restore their values, or delete {run.path}."
         )
     values = dict(record.stages[MEASUREMENT].found)
     for name in ("gradients", "activations"):

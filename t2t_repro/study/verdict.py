@@ -53,8 +53,8 @@ def table(results: Results) -> Table:
         (
             "dev loss and BLEU: the first variant minus the second, seed by seed. better: the 95 % "
             "interval over the seeds (Student's t) excludes 0. best: the warm-up with the lowest "
-            "mean dev loss, for each variant. Rows with an empty last column are of complete "
-            "trainings.",
+            "mean dev loss, for each variant. With best or the set's warm-up, an empty last column "
+            "means complete trainings.",
         ),
     )
 
@@ -120,7 +120,7 @@ def _doubts(
         return doubts
     fall = _late_fall(cells)
     if fall is None:
-        return [*doubts, f"{name} was evaluated too rarely"]
+        return [*doubts, f"{name} was evaluated too rarely to see whether its dev loss still fell"]
     still = f"the dev loss of {name} still fell by {fall:.1%} in the last quarter of the steps"
     return [*doubts, still] if fall >= STILL else doubts
 

@@ -177,7 +177,7 @@ def check_unique(entries: Iterable[str], source: str) -> None:
             raise UserError(
                 f"Expected each vocabulary entry once. Received: {entry!r} on lines {first[entry]} "
                 f"and {number} of {source}. Make the vocabulary again with t2t-datagen. If a model "
-                f"was trained with it, empty line {first[entry]} instead (tensor2tensor uses the "
-                "later line). Do not delete the line: this would shift all later ids."
+                f"was trained with it, make line {first[entry]} empty instead (tensor2tensor uses "
+                "the later line). Do not delete the line: this would shift all later ids."
             )
         first.setdefault(entry, number)

@@ -95,14 +95,14 @@ def lines(path: str | os.PathLike) -> Iterator[str]:
                 f"Expected UTF-8 text in {os.fspath(path)}. Received: byte "
                 f"0x{line[error.start]:02x} at line {number}, column {error.start + 1}. If the "
                 "file is an archive, unpack it. Otherwise convert its encoding: iconv -f "
-                "WINDOWS-1252 -t UTF-8, or -f UTF-16 if this is line 1."
+                "WINDOWS-1252 -t UTF-8, or -f UTF-16 if the byte is in line 1."
             ) from error
         if is_sgml:
             yield from _SEGMENT.findall(text.strip())
         elif number == 1 and (_MARKUP.match(text) or 4 * text.count("\0") > len(text)):
             raise UserError(
-                f"Expected plain text in {os.fspath(path)}. Received: {text[:60]!r}. Rename "
-                "SGML to .sgm, extract text from XML, convert UTF-16: iconv -f UTF-16LE -t UTF-8."
+                f"Expected plain text in {os.fspath(path)}. Received: {text[:60]!r}. SGML: name "
+                "the file .sgm. XML: extract its text. UTF-16: iconv -f UTF-16LE -t UTF-8."
             )
         else:
             yield text.removesuffix("\n").removesuffix("\r")

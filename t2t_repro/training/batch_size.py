@@ -128,8 +128,8 @@ def choose(request: TrainRequest, replicas: int) -> TrainRequest:
         return request
     if hparams.optimizer_multistep_accumulate_steps:
         raise UserError(
-            "Expected effective_batch_size or optimizer_multistep_accumulate_steps, not both. "
-            f"Received: {wanted} and {hparams.optimizer_multistep_accumulate_steps}. Remove "
+            f"Expected effective_batch_size={wanted} or optimizer_multistep_accumulate_steps="
+            f"{hparams.optimizer_multistep_accumulate_steps}, not both. Received: both. Remove "
             "optimizer_multistep_accumulate_steps (it is computed), or set effective_batch_size=0."
         )
     gathered, size = 0, hparams.batch_size

@@ -583,7 +583,7 @@ def check_free(run: RunDirectory, out: RunDirectory) -> None:
     if other or trained:
         received = "another run" if other else f"{trained[0].name}, which is not an average"
         raise UserError(
-            f"Expected --output_dir={out.path} to be new, or to have only averages of this run. "
+            f"Expected --output_dir={out.path} to be new, or to have only averages of {run.path}. "
             f"Received: a folder with {received}. Name another folder."
         )
 

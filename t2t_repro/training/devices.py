@@ -150,8 +150,8 @@ class Devices:
         names = [name for name, other in zip(settings, differs[worker], strict=True) if other]
         raise UserError(
             f"Expected the same command and data on every worker. Received: worker {worker} "
-            f"({self.cluster.addresses[worker]}) differs from the chief in {', '.join(names)}. The "
-            f"values on this worker: { {name: settings[name] for name in names} }."
+            f"({self.cluster.addresses[worker]}) differs from the chief in {', '.join(names)}. On "
+            f"worker {self.cluster.index}: { {name: settings[name] for name in names} }."
         )
 
     def all_reduce(self, values: Sequence[int]) -> list[int]:

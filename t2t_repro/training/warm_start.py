@@ -137,7 +137,7 @@ def _check_computes(run: RunDirectory, hparams: HParams) -> None:
     if differs:
         raise UserError(
             f"Expected the hparams that the weights of {run.path} were trained with. Received: "
-            f"{'; '.join(differs)}. Remove --hparams_set and these overrides, {_PARTIAL}."
+            f"{'; '.join(differs)}. Remove --hparams_set, and these from --hparams, {_PARTIAL}."
         )
 
 

@@ -171,7 +171,7 @@ def entropy(weights: np.ndarray) -> np.ndarray:
 
 
 def summary(kind: str, heads: Sequence[Head]) -> str:
-    """Returns such as "12 heads; position with most weight: next in 2 (...)"."""
+    """Returns such as "12 heads; position with most weight, by heads: next in 2 (...)"."""
     of_kind = [head for head in heads if head.kind == kind]
     places: dict[str, list[str]] = {}
     for head in of_kind:
@@ -181,7 +181,7 @@ def summary(kind: str, heads: Sequence[Head]) -> str:
     if not what:
         named = [name for name in SHARES if any(getattr(h, name) is not None for h in of_kind)]
         what = [f"none of {', '.join(named)}"]
-    return f"{len(of_kind)} heads; position with most weight: {', '.join(what)}"
+    return f"{len(of_kind)} heads; position with most weight, by heads: {', '.join(what)}"
 
 
 def _head(kind: str, layer: int, head: int, weights: np.ndarray) -> Head:

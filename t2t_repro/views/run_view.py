@@ -161,7 +161,7 @@ def next_steps(of: RunView) -> list[str]:
     if of.trainer:
         said.append(f"Training is running. To watch it: tensorboard --logdir={path}")
     elif any(each.averaged for each in whole):
-        said.append("This run is an average: training cannot continue from it.")
+        said.append("This run is an average of checkpoints: training cannot continue from it.")
     elif whole and not whole[-1].trains_on:
         said.append(
             "This run has weights only. Continue training in the original run, or in a new one "

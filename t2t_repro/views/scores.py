@@ -17,7 +17,7 @@ _LABELS = {  # how a score is called in a list, and above a column
     "chrf2": ("chrF2", "chrF2"),
     "t2t_uncased": ("t2t-bleu, uncased", "t2t uncased"),
     "t2t_cased": ("t2t-bleu, cased", "t2t cased"),
-    "compound_split": ("tokenised, compounds split, as in the paper's En-De", "split"),
+    "compound_split": ("tokenised, compounds split, as for the paper's En-De BLEU", "split"),
 }
 VARIANTS = {"both": ("uncased", "cased"), "uncased": ("uncased",), "cased": ("cased",)}
 LAST_STEP_FILE = "last_evaluated_step.txt"
@@ -46,8 +46,8 @@ class DirectoryRequest:
     wait_minutes: float = flag(0, "Wait up to this many minutes for another file.", least=0)
     report_zero: bool | None = flag(
         None,
-        "Start TensorBoard's curve with 0 at the time of the oldest file, so that relative times "
-        "count from this file; default: only if no step is skipped.",
+        "Start TensorBoard's curve with BLEU 0 at the time of the oldest file, so that relative "
+        "times count from this file; default: only if scoring starts at step 0.",
     )
 
     def first_step(self) -> int:
