@@ -129,7 +129,7 @@ def open_split(problem: Problem, split: str, data_dir: str | os.PathLike) -> Exa
             raise UserError(
                 f"Expected ids below {size} (size of {', '.join(problem.vocab_files(data_dir))}) "
                 f"in the {side} of the {split} split. Received: id {largest}. "
-                "The files were made with another vocabulary. Make them again: "
+                "The split was made with another vocabulary. Make the data again: "
                 f"{problem.datagen_command(data_dir)} --overwrite"
             )
     starts, lengths = (each.T[places] for each in (ends - lengths, lengths))
@@ -171,8 +171,8 @@ def _write(path: pathlib.Path, key: dict[str, Any], paths: Sequence[str]) -> Any
         counts = list(map(len, lengths))
         if not sum(counts):
             raise UserError(
-                f"Expected records in {paths[0]} and the other shards. Received: none. Make the "
-                "files again: t2t-datagen --overwrite."
+                f"Expected records in the split's shards (first: {paths[0]}). Received: no "
+                "records. Make the shards again: t2t-datagen --overwrite."
             )
         file.write(np.concatenate(lengths).tobytes())
         head = json.dumps({"key": key, "counts": counts, "largest": largest}).encode()
@@ -224,13 +224,13 @@ def changes(
     turns = alike and packing.learns_its_targets(problem)
     subwords = {n: encoders[n] for n in SIDES if isinstance(encoders[n], SubwordTextEncoder)}
     for name, fits, needs in (
-        ("bidirectional_steps", turns, "one vocabulary for both sides, but no distillation"),
+        ("bidirectional_steps", turns, "one vocabulary for both sides, not a distillation problem"),
         ("subword_dropout", subwords, "a tensor2tensor subword vocabulary"),
     ):
         if getattr(hparams, name) and (problem.packed_length or not fits):
             raise UserError(
-                f"Expected a problem with unpacked pairs and {needs}, for hparam {name}. Received: "
-                f"{problem.name}. Choose another problem, or give --hparams={name}=0."
+                f"Expected, for hparam {name}, a problem with unpacked pairs and {needs}. "
+                f"Received: {problem.name}. Choose another problem, or give --hparams={name}=0."
             )
     final = hparams.subword_dropout_final_steps
     cut_until = hparams.train_steps - final if final else math.inf
@@ -513,9 +513,9 @@ class _Source:
         self.kept = np.flatnonzero(~(short | long))
         if not len(self.kept):
             raise UserError(
-                f"Expected at least one example. Received: none of {len(self.length):,} passes the "
-                f"length filter: {self.too_short:,} are below min_length={hparams.min_length}, "
-                f"{self.too_long:,} above max_length={longest}. The longer side of each pair has "
+                f"Expected an example of allowed length. Received: {len(self.length):,} examples, "
+                f"{self.too_short:,} shorter than min_length={hparams.min_length}, "
+                f"{self.too_long:,} longer than max_length={longest}. A pair's longer side has "
                 f"{self.length.min()} to {self.length.max()} ids. Change min_length or max_length."
             )
         scheme = hparams_to_batching_scheme(

@@ -111,8 +111,8 @@ def split(file: bytes, name: str | os.PathLike) -> list[bytes]:
         if file[start : end + _CHECKSUM.size] != frame(records[-1]):
             raise UserError(
                 f"Expected {os.fspath(name)} to be a complete TFRecord file. Received: a truncated "
-                f"or corrupt one (record {len(records) - 1}, at byte {start}). Make it again: "
-                "t2t-datagen --overwrite."
+                f"or corrupt file, from record {len(records) - 1} at byte {start}. Make the file "
+                "again: t2t-datagen --overwrite."
             )
         start = end + _CHECKSUM.size
     return records

@@ -103,9 +103,9 @@ class CTranslate2Engine(Engine):
             if not same:
                 raise UserError(
                     "Expected a CTranslate2 model with the run's vocabulary. Received: "
-                    f"{self.path}, with a different vocabulary of {len(names)} {side} tokens. Give "
-                    "the --engine_dir that was exported from this run, or omit the flag. If an "
-                    "earlier version of t2t_repro wrote this model, delete the folder."
+                    f"{self.path}, with another vocabulary for {side} ({len(names)} tokens). Set "
+                    "--engine_dir to an export of this run, or remove --engine_dir. If an "
+                    "earlier version of t2t_repro wrote the model, delete its folder."
                 )
 
     def decode(self, sentences: Sentences, search: Search = USUAL) -> tuple[np.ndarray, np.ndarray]:

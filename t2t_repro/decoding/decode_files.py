@@ -55,7 +55,7 @@ class DecodeRequest:
     """
 
     decode_from_file: str | None = flag(None, "File to translate, one sentence per line (or .gz).")
-    decode_to_file: str | None = flag(None, "Output file; default: named by input, model and beam.")
+    decode_to_file: str | None = flag(None, "Output file; default name from input, model, beams.")
     score_file: str | None = flag(None, "A file of pairs to score; each line: source, tab, target.")
     decode_json_file: str | None = flag(None, "Also write JSON with unrounded scores to this file.")
     output_format: str = flag(
@@ -66,17 +66,17 @@ class DecodeRequest:
     decode_reference: str | None = flag(None, "A file of reference translations, for BLEU.")
     decode_hparams: str | None = flag(None, 'Decode hparams: "name=value,name=value".')
     checkpoint_path: str | None = flag(
-        None, "A ckpt-STEP folder; default: the newest in --output_dir, or the best in RUN/best."
+        None, "A ckpt-STEP folder; default: the newest, or the best for --output_dir=RUN/best."
     )
     decode_interactive: bool = flag(False, "Translate sentences that you type.")
     eval_use_test_set: bool = flag(False, "Decode the problem's test split instead of dev.")
     t2t_exact: bool = flag(False, "Use exactly the batches, limits and scores of tensor2tensor.")
     engine: str = flag(
-        "tensorflow", "tensorflow: Keras, also with JAX; ctranslate2: CPU only.", choices=ENGINES
+        "tensorflow", "What decodes: Keras (also on JAX), or CTranslate2 on CPU.", choices=ENGINES
     )
     compute_type: str = flag("default", "CTranslate2 compute type: int8, ...; default: as stored.")
-    worker_gpu: int | None = flag(None, "How many GPUs to use; default: all, or the CPU.", least=1)
-    engine_dir: str | None = flag(None, "CTranslate2 model folder; default: made when needed.")
+    worker_gpu: int | None = flag(None, "Number of GPUs; default: all, or CPU if none.", least=1)
+    engine_dir: str | None = flag(None, "CTranslate2 model folder; default: in OUTPUT_DIR/export.")
     decode_shards: int = flag(1, "How many files the source has (decode hparam shards).", least=1)
     worker_id: int = flag(0, "The shard to decode (the decode hparam shard_id).", least=0)
     given: frozenset[str] = frozenset()
@@ -137,12 +137,12 @@ class DecodeRequest:
             UserError: on the first thing that is refused.
         """
         if self.what == "--score_file" and not self.decode_to_file:
-            raise UserError("Expected --decode_to_file with --score_file. Received: no such flag.")
+            raise UserError("Expected --decode_to_file for --score_file. Received: no output file.")
         beyond = [f"--{name}" for name in _OF_THE_MODEL if getattr(self, name)]
         if self.engine == "ctranslate2" and beyond:
             raise UserError(
                 "Expected only flags that --engine=ctranslate2 supports. Received: "
-                f"{', '.join(beyond)}. Remove them, or --engine."
+                f"{', '.join(beyond)}. Remove these flags, or remove --engine."
             )
 
     def unused(self, settings: DecodeHParams) -> list[str]:

@@ -101,7 +101,7 @@ def _encoded(translator: Translator, text: list[str], where: str) -> Pair:
     if len(text) != 2:
         raise UserError(
             f"{where}: expected a source, one tab, and a target. Received: {len(text) - 1} tabs. "
-            "To join two files: paste SOURCES TARGETS."
+            "To join two files by tabs, run: paste SOURCES TARGETS"
         )
     source, target = (
         [*translator.ids_of(side, part, where), EOS_ID]

@@ -119,7 +119,7 @@ class DecodeHParams:
         fields.check_rules(self)
         if self.shard_id >= self.shards:
             raise UserError(
-                "Expected decode hparam shard_id below shards. Received: "
+                "Expected decode hparam shard_id to be less than decode hparam shards. Received: "
                 f"shard_id={self.shard_id}, shards={self.shards}."
             )
         if self.sampling_method != "argmax" and self.beam_size > 1:
@@ -186,8 +186,8 @@ class DecodeHParams:
                 continue
             if name in inert:
                 raise UserError(
-                    f"Expected decode hparam {name}={inert[name]!r}, tensor2tensor's default. The "
-                    f"hparam has no counterpart here. Received: {value!r}. Remove it."
+                    f"Expected decode hparam {name}={inert[name]!r}, tensor2tensor's default: "
+                    f"t2t_repro has no such option. Received: {value!r}. Remove the hparam."
                 )
             if name not in ours:
                 raise unknown("decode hparam", name, ours)

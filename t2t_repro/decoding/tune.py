@@ -31,7 +31,7 @@ DEFAULT = DecodeHParams()
 # BLEU. On a thousand sentences such a difference is chance: checkpoints and length penalties ahead
 # on dev were behind on test (benchmarks/RESULTS.md, "Regularizers").
 _CHANCE = 0.3
-_FIX = "Delete the file to decode with default settings, or tune again: t2t-avg-all --tune."
+_FIX = "To decode with default settings, delete the file; or tune again: t2t-avg-all --tune."
 
 
 @dataclasses.dataclass(frozen=True)
@@ -187,7 +187,7 @@ def tune(
             say(f"{out.path} is already tuned: {before.weights.name}, {before.search}.")
             return before
 
-        say(f"Tuning by sacreBLEU of {sample.described} ({sample.signature})")
+        say(f"Tuning by sacreBLEU on {sample.described} ({sample.signature})")
         model = run.new_model()
         engine = ModelEngine(model, searches)
 

@@ -15,12 +15,12 @@ class DistillRequest:
     output_dir: str = flag("", "The folder for all outputs; the student is in OUTPUT_DIR/model.")
     monolingual: str = flag(
         "",
-        "Further sentences in the teacher's source language, one a line, plain or .gz; separate "
-        "several files by commas.",
+        "Comma-separated files, also .gz, of further sentences in the teacher's source language, "
+        "one sentence a line.",
     )
     back_translate: str = flag(
         "",
-        "Sentences in the teacher's source language, in files as for --monolingual. The "
+        "Files of sentences in the teacher's source language, in the format of --monolingual. The "
         "student learns the other direction: from the teacher's translations to these sentences.",
     )
     n_best: int = flag(
@@ -28,7 +28,7 @@ class DistillRequest:
     )
     repeat_gold: int | None = flag(
         None,
-        "How many times to add the teacher's training pairs; default: 0; with --back_translate 1.",
+        "How often to add the teacher's training pairs; default: 0, or 1 with --back_translate.",
         least=0,
         most=1000,
     )
@@ -36,8 +36,8 @@ class DistillRequest:
     hparams_set: str = flag("", "The student's hparam set; default: the teacher's.")
     hparams: str = flag(
         "",
-        'Overrides of the student\'s hparam set: "name=value,name=value". Default '
-        "layers without --hparams_set: 6 encoder, 2 decoder; with --back_translate: the teacher's.",
+        'Overrides of the student\'s hparam set: "name=value,name=value". Without '
+        "--hparams_set, layers: 6 encoder, 2 decoder; with --back_translate, the teacher's.",
     )
     warm_start: bool = flag(False, "Start the student from the teacher's weights.")
     train_steps: int = flag(

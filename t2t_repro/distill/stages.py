@@ -65,7 +65,7 @@ def distill(request: DistillRequest, say: Callable[[str], None] = print) -> Reco
             Stage(name="pairs", says="Training pairs for the student", outputs=made),
             lambda: pairs.write_pairs(teacher, request, (*taught, translations), text),
         )
-        for what, count in (counts | {"sentences left out, as they are in dev": left_out}).items():
+        for what, count in (counts | {"sentences left out: they are in dev too": left_out}).items():
             say(f"  {count:,} {what}")
         for stage in _of_the_student(request, folder, teacher, wanted):
             doing.run(stage)

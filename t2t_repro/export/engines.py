@@ -41,7 +41,7 @@ def _ctranslate2(job: DecodeJob, say: Report) -> Engine:
     check_follows(CTranslate2Engine, job.settings)  # before a model is written
     path = job.request.engine_dir or written(job, say)
     engine = CTranslate2Engine(path, job.request.compute_type)
-    say(f"Decoding with the CTranslate2 model {path} in {engine.compute_type}")
+    say(f"Decoding with the CTranslate2 model {path}, compute type {engine.compute_type}")
     engine.check_vocabularies(job.run.encoders)
     return engine
 
