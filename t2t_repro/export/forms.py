@@ -59,7 +59,7 @@ class ExportRequest:
         "FORMAT for a SavedModel.",
     )
     checkpoint_path: str | None = flag(
-        None, "A ckpt-STEP folder; default: newest in --output_dir; best, if that is RUN/best."
+        None, "A ckpt-STEP folder; default: the newest in --output_dir (in RUN/best, the best)."
     )
     decode_hparams: str | None = flag(None, 'Decode hparams to export: "beam_size=4,alpha=0.6".')
     quantize: str = flag(

@@ -23,7 +23,7 @@ from t2t_repro.export.signatures import STORAGES, Served
 from t2t_repro.files import check_new_folder, literal, writing_folder
 from t2t_repro.text.encoders import EOS_ID
 
-USE = "{path}/README.md shows how to call it."
+USE = "{path}/README.md shows how to call each signature."
 QUANTIZATIONS = STORAGES
 EXAMPLE = "A man is sleeping.", "Ein Mann schläft."  # where no sentence of the model's is known
 _BATCH = 64  # texts of about one length that are translated at once

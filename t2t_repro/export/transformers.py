@@ -29,7 +29,7 @@ from t2t_repro.export.saved_model import EXAMPLE
 from t2t_repro.files import writing
 from t2t_repro.text.encoders import PAD_ID
 
-USE = 'Load it: AutoModelForSeq2SeqLM.from_pretrained("{path}"). {path}/README.md has more.'
+USE = 'Load: AutoModelForSeq2SeqLM.from_pretrained("{path}"). {path}/README.md has an example.'
 QUANTIZATIONS = {"float32": "F32", "float16": "F16"}  # as safetensors calls them
 WEIGHTS = "model.safetensors"
 EPSILON = 1e-5  # of its norms

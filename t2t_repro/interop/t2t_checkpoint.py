@@ -128,8 +128,8 @@ def find(path: str | os.PathLike) -> pathlib.Path:
         if (path / f"{name}.index").is_file():
             return path / name
         raise UserError(
-            f"Expected {file} to name a checkpoint in its folder. Received: {name or text!r}. Give "
-            "the path of a checkpoint, such as model.ckpt-STEP."
+            f"Expected the file {file} to name a checkpoint in the same folder. Received: "
+            f"{name or text!r}. Give the path of a checkpoint, such as model.ckpt-STEP."
         )
     prefix = path.with_name(_PARTS.sub("", path.name))
     if prefix.with_name(prefix.name + ".index").is_file():

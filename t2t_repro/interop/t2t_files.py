@@ -101,8 +101,8 @@ def write_hparams(hparams: HParams) -> str:
     """
     if hparams.attention_score == "dot_product" and not hparams.attention_variables_3d:
         raise UserError(
-            "Expected attention_score=scaled_dot_product, tensor2tensor's only score without "
-            "attention_variables_3d. Received: dot_product. tensor2tensor cannot run this model."
+            "Expected attention_score=scaled_dot_product with attention_variables_3d=False. "
+            "Received: attention_score=dot_product. tensor2tensor cannot run this model."
         )
     kind, length = hparams.self_attention_type, hparams.attention_block_length
     _check_attention(kind)

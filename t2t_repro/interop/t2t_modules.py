@@ -254,9 +254,9 @@ def _check_members(cls: type) -> None:
     two_names = hasattr(cls, "source_vocab_name") and hasattr(cls, "target_vocab_name")
     if own and not two_names and not _defined_by_user(cls, "vocab_filenames"):
         raise UserError(
-            f"problem {cls.__name__}: expected vocab_filenames, because its own {own[0]} may read "
-            "any file. Received: none. List the files in data_dir that its encoders read: "
-            'vocab_filenames = ["vocab.mine"]; or [] if they read none.'
+            f"problem {cls.__name__}: expected the member vocab_filenames, because {own[0]} may "
+            f"read any file. Received: no such member. List the files in data_dir that {own[0]} "
+            'reads: vocab_filenames = ["vocab.mine"], or [] for no file.'
         )
     for base in cls.__mro__:
         if base.__module__.startswith("t2t_repro."):
@@ -270,7 +270,7 @@ def _check_members(cls: type) -> None:
             if (value := getattr(cls(), name)) != _FIXED_PROPERTIES[name]:
                 raise UserError(
                     f"problem {cls.__name__}: expected {name}={_FIXED_PROPERTIES[name]}. "
-                    f"Received: {value!r}. Remove it."
+                    f"Received: {value!r}. Remove {name}."
                 )
 
 

@@ -33,7 +33,7 @@ def load(model: Transformer, checkpoint: Checkpoint) -> None:
         raise UserError(
             f"Expected optimizer slots named {kind}, those of optimizer={model.hparams.optimizer}. "
             f"Received: {', '.join(sorted(slots)) or 'none'} in {checkpoint.prefix}. Give the "
-            f"--hparams of that training. {WITHOUT}"
+            f"--hparams of the checkpoint's training. {WITHOUT}"
         )
     arrays = {
         _slot(owner, kind, i): checkpoint.array(name)
@@ -88,8 +88,8 @@ def check(hparams: HParams, advice: str = "") -> None:
     """
     if unknown := unknown_there(hparams):
         raise UserError(
-            f"Expected hparams whose optimizer state tensor2tensor can hold. Received: {unknown}. "
-            f"{advice}".rstrip()
+            "Expected hparams with the same optimizer state in tensor2tensor as in t2t_repro. "
+            f"Received: {unknown}. {advice}".rstrip()
         )
 
 

@@ -158,8 +158,8 @@ def _hparams(
     # hparams.json says all that the set of flags.txt did, which need not be known.
     if name and not known and not (file.is_file() and name == said.get("hparams_set")):
         raise UserError(
-            f"{unknown('hparam set', name, registry.list_hparams())} If it is your own, give "
-            "--t2t_usr_dir. Else give the most similar set, and the differences by --hparams."
+            f"{unknown('hparam set', name, registry.list_hparams())} For your own set, give "
+            "--t2t_usr_dir. Else give the most similar --hparams_set, and changes by --hparams."
         )
     if known:
         values = dataclasses.asdict(registry.get_hparams(name))
@@ -184,7 +184,7 @@ def _problem(name: str, folder: pathlib.Path):
         return registry.get_problem(name)
     except UserError as error:
         raise UserError(
-            f"{error} Give --t2t_usr_dir, or --problem=NAME of a problem with the same vocabulary."
+            f"{error} Give --t2t_usr_dir, or a --problem with the checkpoint's vocabulary."
         ) from error
 
 
@@ -219,7 +219,7 @@ def _check_target_space(source: t2t_checkpoint.Checkpoint, problem, hparams: HPa
         rows = " or ".join(map(str, trained))
         raise UserError(
             f"Expected the target space id with which {source.prefix} was trained: {rows}. "
-            f"Received: {target_space}, that of {problem.name}. If the problem is right, give "
+            f"Received: {target_space} for {problem.name}. If the problem is right, give "
             f"--target_space_id={rows}."
         )
 
@@ -276,13 +276,13 @@ def export_checkpoint(
             copy.write(file.read_bytes())
     prefix = t2t_checkpoint.write(target, step, arrays)
     if (own := list(names.values())) != run.problem.vocab_filenames:
-        say(f"tensor2tensor cannot read {' and '.join(own)}: give its decoder token ids, not text.")
+        say(f"tensor2tensor cannot read {' and '.join(own)}: to decode, give token ids, not text.")
     rest = "with optimizer state" if with_optimizer else "without optimizer state"
     if has_state and not with_optimizer:  # of the moving average there is none either
         rest += f", because of {unknown_there or f'ema_decay={hp.ema_decay}'}"
     say(f"Wrote {prefix} from {path}: weights {rest}.")
     name, other = config.hparams_set, _T2T_SETS.get(config.hparams.model, _T2T_LSTM)
-    say(f"If tensor2tensor has no hparam set {name!r}, give it --hparams_set={other}.")
+    say(f"A tensor2tensor without hparam set {name!r} needs --hparams_set={other}.")
     return prefix
 
 

@@ -93,7 +93,7 @@ def _unsupported(contents: dict[str, dict[str, Any]], full: str) -> Unsupported:
         instead = f"from {module} you may import: {', '.join(known)}.{suggest(name, known)}"
     elif instead is None:
         have = sorted(name.removeprefix(f"{_TOP}.") for name in contents)
-        instead = f"from tensor2tensor, a --t2t_usr_dir may import: {', '.join(have)}"
+        instead = f"a --t2t_usr_dir may import these modules of tensor2tensor: {', '.join(have)}"
     return Unsupported(f"{full} is not supported by t2t_repro: {instead}".rstrip(".") + ".")
 
 

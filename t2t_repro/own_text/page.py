@@ -77,7 +77,7 @@ def summary(folder: Folder, record: Record, plan: Plan) -> list[str]:
     if found and found.search.bleu < NO_TRANSLATOR:
         lines.append(
             f"This is no usable translator yet: {found.search.bleu:.1f} BLEU on dev is below "
-            f"{NO_TRANSLATOR:.0f}. The plan predicted: {plan.expects} More text helps too."
+            f"{NO_TRANSLATOR:.0f}. More text helps. The plan predicted: {plan.expects}"
         )
     scores = record.stages["test"].found
     for name, label in _LABELS.items():
@@ -102,7 +102,7 @@ def next_steps(folder: Folder, plan: Plan) -> list[str]:
         f"t2t-show {model} --verify",
     ]
     if plan.train_steps < plan.wanted_steps:
-        steps.append(f"to train {plan.wanted_steps:,} steps: t2t-own-text again, {plan.to_the_end}")
+        steps.append(f"to train {plan.wanted_steps:,} steps: rerun t2t-own-text {plan.to_the_end}")
     return steps
 
 

@@ -268,14 +268,14 @@ def expectation(text: Text, steps: int, own_steps: int, found: Measured) -> str:
     if text.train.pairs < _LEAST_PAIRS:
         return f"A usable translator is unlikely: {text.train.pairs:,} pairs are too few."
     usable = next(tokens for words, tokens in USABLE if text.words <= words)
-    of = f"a sample of the text has {text.words:,} distinct words"
+    of = f"steps for text with {text.words:,} distinct words in a sample"
     if steps * found.tokens_per_step >= usable:
-        return f"Expect a usable translator ({USABLE_BLEU} BLEU or more on similar text): {of}."
+        return f"Expect a usable translator, {USABLE_BLEU}+ BLEU on similar text: enough {of}."
     needed = math.ceil(usable / found.tokens_per_step)
     minutes = math.ceil(needed * found.seconds_per_step / (1 - _SHARE) / 600) * 10
     longer = f" --train_steps={needed}" * (needed > own_steps)
     return (
-        f"Expect below {USABLE_BLEU} BLEU, the gist at best: {of}. For a usable translator, train "
+        f"Expect the gist at best: too few {of}. For {USABLE_BLEU} BLEU or more, train "
         f"on about {usable / 1e6:.2g} million target tokens: --train_minutes={minutes}{longer}"
     )
 
