@@ -131,7 +131,7 @@ def test_the_page_of_table_3(folders):
     assert (one["h"], one["d_k"], big["d"], big["k steps"]) == (1, 64, 128, 6.0)
     assert one["PPL"] == pytest.approx((np.exp(3.0) + np.exp(3.1)) / 2)
     assert (base["PPL then"], base["BLEU then"]) == (4.92, 25.8)
-    words = {row["conclusion"]: row["here it is"] for row in values["3-conclusions"]["rows"]}
+    words = {row["conclusion"]: row["verdict"] for row in values["3-conclusions"]["rows"]}
     assert words == {
         "(A) one head is worse than eight": NOT_CONFIRMED,
         "(E) learned positions match sinusoids": CONFIRMED,
