@@ -239,7 +239,7 @@ def _check_inert(given: Iterable[Any], name: str) -> None:
         holds = default is None or str(each.value).lower() in default.split("|")
         (idle if holds else refused).append(f"--{each.name}={each.value} ({reason})")
     if refused:
-        raise UserError(f"Expected flags that t2t_repro supports. Received: {', '.join(refused)}.")
+        raise UserError(f"Expected flag values that {name} takes. Received: {', '.join(refused)}.")
     if idle:
         print(f"{name}: warning: these flags have no effect: {', '.join(idle)}.", file=sys.stderr)
 

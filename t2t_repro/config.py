@@ -149,7 +149,7 @@ def _conflicts(hp: "HParams") -> Iterator[str]:
             yield (
                 "effective_batch_size=0 with bidirectional_steps, subword_dropout_final_steps or a "
                 "learning_rate_schedule that depends on train_steps, because effective_batch_size "
-                "multiplies train_steps"
+                "makes train_steps count updates, not batches"
             )
     if hp.model in BASELINES:
         return
@@ -158,8 +158,8 @@ def _conflicts(hp: "HParams") -> Iterator[str]:
         width = getattr(hp, name) or hp.hidden_size
         if width % hp.num_heads:
             yield (
-                f"{name} (hidden_size if 0) to be divisible by num_heads. Received: {width} and "
-                f"num_heads={hp.num_heads}"
+                f"{name if getattr(hp, name) else 'hidden_size'} to be divisible by num_heads. "
+                f"Received: {width} and num_heads={hp.num_heads}"
             )
     sequences = (hp.layer_preprocess_sequence + hp.layer_postprocess_sequence).replace("none", "")
     if hp.norm_type == "group" and "n" in sequences:
@@ -169,11 +169,11 @@ def _conflicts(hp: "HParams") -> Iterator[str]:
         )
     if relative and not (hp.max_relative_position and hp.attention_score in DOT_PRODUCTS):
         yield (
-            "max_relative_position > 0 and a dot-product attention_score with "
+            f"max_relative_position > 0 and attention_score={' or '.join(DOT_PRODUCTS)} with "
             "self_attention_type=dot_product_relative"
         )
     if hp.attention_chunk_size and (hp.attention_dropout or relative):
-        yield "attention_chunk_size=0 with attention_dropout > 0 or relative self-attention"
+        yield "attention_chunk_size=0 with attention_dropout > 0 or dot_product_relative attention"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -372,7 +372,7 @@ class HParams:
         values = parse_overrides(changes) | parse_overrides(settings)
         result = dataclasses.replace(self, **values)
         for name, reason in result.unused(values).items():
-            received = f"{values[name]}.{t2t_compat.meant(name)}"
+            received = f"{name}={values[name]}.{t2t_compat.meant(name)}"
             raise UserError(f"hparam {name} has no effect: {reason} Received: {received}")
         return result
 

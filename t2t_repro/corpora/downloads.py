@@ -37,7 +37,7 @@ def download(url: str, path: str | os.PathLike, digest: str | None = None) -> No
     path = pathlib.Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(path.name + INCOMPLETE)
-    by_hand = f"Download it yourself, and save it as {path.name} in {path.parent}"
+    by_hand = f"Download the file yourself, and save it as {path.name} in {path.parent}"
     try:
         _fetch(url, partial)
     except (OSError, http.client.HTTPException) as error:
@@ -49,8 +49,8 @@ def download(url: str, path: str | os.PathLike, digest: str | None = None) -> No
     if found != digest:
         partial.unlink()
         raise UserError(
-            f"Expected {url} to have SHA-256 {digest}. Received: {found}. If you trust that file: "
-            f"{by_hand}."
+            f"Expected the file at {url} to have SHA-256 {digest}. Received: {found}. If you trust "
+            f"the received file: {by_hand}."
         )
     os.replace(partial, path)
 

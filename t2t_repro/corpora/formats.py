@@ -61,9 +61,9 @@ def reader_of(source: str, target: str | None) -> Reader | None:
     if bool(target) == bool(ours or others):
         received = f"{source} and {target}" if target else source
         raise UserError(
-            "Expected two files, one sentence a line, or one file with both sides "
-            f"({', '.join(READERS)}). Received: {received}. Add the target file, remove one file, "
-            "or give the file one of these endings."
+            "Expected two files with one sentence a line, or one file with both sides "
+            f"({', '.join(READERS)}). Received: {received}. Add the target file, or give only one "
+            "file, with one of these endings."
         )
     return ours
 
@@ -125,7 +125,7 @@ def _table_pairs(
         if len(row) != width:
             raise UserError(
                 f"Expected {width} columns in line {number} of {path}, as in its first line. "
-                f"Received: {len(row)} columns: {' | '.join(row)[:_SHOWN]!r}. Fix that line."
+                f"Received: {len(row)} columns: {' | '.join(row)[:_SHOWN]!r}. Fix line {number}."
             )
         yield row[source], row[target]
 
@@ -148,8 +148,8 @@ def _columns(
             return 0, 1, False
     raise UserError(
         f"Expected the columns {' and '.join(wanted or _HEADERS[0])} in the first line of {path}. "
-        f"Received: {len(first)} columns: {' | '.join(first)[:_SHOWN]!r}. Give --columns: their "
-        "names, or their numbers, such as 1,2, if there is no header."
+        f"Received: {len(first)} columns: {' | '.join(first)[:_SHOWN]!r}. Set --columns to "
+        "two names in the header or, without a header, to two column numbers, such as 1,2."
     )
 
 
@@ -163,10 +163,10 @@ def _json_pairs(path: str, sides: Sides) -> Iterator[Sequence[str]]:
             texts = None
         if not texts:
             raise UserError(
-                "Expected a JSON object with the texts "
+                "Expected a JSON object with text at the keys "
                 f"{' and '.join(sides.columns or _HEADERS[0])} on line {number} of {path}. "
-                f"Received: {line[:_SHOWN]}. Give the names by --columns, or by --source_language "
-                "and --target_language. If the file is one JSON array, split it: jq -c '.[]'"
+                f"Received: {line[:_SHOWN]}. Name the keys by --columns, or by --source_language "
+                "and --target_language. Split a JSON array: jq -c '.[]' FILE > NEW"
             )
         yield texts
 
@@ -212,11 +212,11 @@ def _tmx_pairs(path: str, sides: Sides) -> Iterator[Sequence[str]]:
     seen = f"languages in the file: {', '.join(code for code, _ in codes.most_common(8)) or 'none'}"
     if skipped == count:
         raise UserError(
-            f"Expected <tu> elements with text on both sides in {path}. Received: none of "
-            f"{skipped} has both; {seen}. Check the file, --source_language and --target_language."
+            f"Expected <tu> elements with text on both sides in {path}. Received: none in "
+            f"{skipped} elements; {seen}. Check the file, --source_language and --target_language."
         )
     if skipped:
-        progress.on_stderr(f"{path}: skipped {skipped:,} <tu> elements without both sides; {seen}.")
+        progress.on_stderr(f"{path}: skipped {skipped:,} <tu> elements that lack a side; {seen}.")
 
 
 def _units(stream: IO[bytes], name: str) -> Iterator[Element]:

@@ -66,7 +66,7 @@ def prepare(
             os.replace(unfinished / name, folder / name)
     for share in shares:
         often = "" if share.weight == 1 else f" x {share.weight:.4g}, {share.written:,} written"
-        say(f"  {share.split}: {share.corpus}, {share.pairs:,} pairs{often} ({share.share:.1%})")
+        say(f"  {share.share:.1%} of {share.split}: {share.corpus}, {share.pairs:,} pairs{often}")
     if left_out:
         say(f"  dropped: {left_out:,} training pairs that are near-duplicates of dev or test")
 

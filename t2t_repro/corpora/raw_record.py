@@ -131,7 +131,7 @@ def own_files(folder: pathlib.Path, record: Record | None, names: Names) -> set[
             if not (record and record.has_made(path)):
                 raise UserError(
                     f"Expected {path} to be absent, or as t2t-datagen wrote it. Received: another "
-                    "file. To use it, omit --train_source. Or delete it, or give another --tmp_dir."
+                    "file. Delete this file, change --tmp_dir, or omit --train_source to use it."
                 )
             own.add(path.name)
     return own

@@ -14,7 +14,7 @@ from t2t_repro.fields import flag, flags_of
 
 SPLITS = ("train", "dev", "test")
 SHORT = {"train_source": "source", "train_target": "target"}  # as t2t-own-text calls these
-_FILES = "one sentence a line, or .tsv, .csv, .jsonl or .tmx files, which hold both sides"
+_FILES = "source sentences, one a line, or .tsv, .csv, .jsonl or .tmx files with both sides"
 _LANGUAGE = 'language code in .tmx, or in the field "translation" of .jsonl, such as {} or {}-{}.'
 
 
@@ -45,16 +45,16 @@ class RawText:
 
     train_source: str | None = flag(
         None,
-        f"For text2text_tmpdir, your training text: {_FILES}. Each may be .gz; separate several by "
-        "commas. The text becomes the problem's raw files in --tmp_dir.",
+        f"For text2text_tmpdir, your training text: {_FILES}. Files may be .gz; separate several "
+        "by commas. The text becomes the problem's raw files in --tmp_dir.",
     )
     train_target: str | None = flag(None, "The target files, one for each file of --train_source.")
     dev_source: str | None = flag(
         None, "The source files of dev; default: pairs drawn from training."
     )
-    dev_target: str | None = flag(None, "The target files of --dev_source.")
+    dev_target: str | None = flag(None, "The target files, one for each file of --dev_source.")
     test_source: str | None = flag(None, "The source files of test; no TFRecords are made of them.")
-    test_target: str | None = flag(None, "The target files of --test_source.")
+    test_target: str | None = flag(None, "The target files, one for each file of --test_source.")
     source_language: str | None = flag(None, "The source's " + _LANGUAGE.format("en", "en", "GB"))
     target_language: str | None = flag(None, "The target's " + _LANGUAGE.format("de", "de", "AT"))
     columns: str | None = flag(
@@ -73,7 +73,7 @@ class RawText:
         least=1,
         most=50_000,
     )
-    train_weights: str | None = flag(None, "Weight of each training corpus, such as 1,2.5 for two.")
+    train_weights: str | None = flag(None, "How often to use each training corpus, such as 1,2.5.")
 
     @classmethod
     def from_flags(cls, options: Mapping[str, Any]) -> tuple["RawText", dict[str, Any]]:
@@ -127,8 +127,8 @@ class RawText:
             targets = targets or [""] * len(sources)
             if "" in sources or len(sources) != len(targets):
                 raise UserError(
-                    f"Expected equally many files in --{split}_source and --{split}_target. "
-                    f"Received: {len(sources)} and {len(targets)}."
+                    f"Expected --{split}_source without empty names, and equally many names in "
+                    f"--{split}_target. Received: {len(sources)} and {len(targets)}."
                 )
             weights = self._weights(len(sources)) if split == "train" else [1.0] * len(sources)
             for source, target, weight in zip(sources, targets, weights, strict=True):

@@ -177,7 +177,7 @@ def extract(
                 raise
             raise UserError(
                 f"Expected {path} to be an intact archive, with no paths outside its own folder. "
-                f"Received: {error}. Delete it and run again."
+                f"Received: {error}. Delete the archive, and run again."
             ) from error
         for file in filter(pathlib.Path.is_file, sorted(unfinished.rglob("*"))):
             to = folder / file.relative_to(unfinished)

@@ -42,7 +42,7 @@ def check_corpus(job: Job, report: Callable[[str], None]) -> None:
             raise UserError(
                 f"Expected text pairs without errors. Received: {errors}. Examples are in "
                 f"{path_of(job.data_dir, name)}. Fix the text, or give --drop_bad_pairs to drop "
-                f"{made.num_bad_pairs():,} pairs (all with errors, and some with warnings), or "
+                f"{made.num_bad_pairs():,} pairs (every pair with errors, some with warnings), or "
                 "--keep_bad_pairs to keep all pairs."
             )
         if job.check == DROP:  # also where there are none: the file says that they were looked for

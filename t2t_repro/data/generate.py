@@ -476,7 +476,7 @@ def _check_vocabulary(job: Job, kept: bool, report: Report) -> bool:
         raise UserError(
             f"Expected the vocabulary that the files in {job.data_dir!r} were made with: "
             f"{' and '.join(names)}. Received: none, or another vocabulary. Restore the "
-            "first, use another --data_dir, or remake everything with --overwrite."
+            "old vocabulary, use another --data_dir, or remake everything with --overwrite."
         )
     made = _built_vocabulary(job)[1]
     given = job.vocabularies and not job.vocab_size  # else they are extended

@@ -186,8 +186,8 @@ def _check(path: str, features: list[str], ids: np.ndarray, lengths: np.ndarray)
     of_side = lengths[:, [features.index(side) for side in sides]]
     if not lengths.all() or (lengths != of_side).any() or ids.min(initial=0) < 0:
         raise UserError(
-            f"Expected each record in {path} to have non-negative int64 ids in {features}, equally "
-            "many in the features of the same side (inputs, targets). Received: a wrong record. "
+            f"Expected each record in {path} to have non-negative int64 ids in {features}: as many "
+            "in inputs_* as in inputs, and in targets_* as in targets. Received: a wrong record. "
             "Check --data_dir and --problem, or make the file again: t2t-datagen --overwrite."
         )
 

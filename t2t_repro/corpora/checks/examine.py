@@ -60,10 +60,10 @@ CHECKS = (
     Check("invisible", "control or zero-width characters, or tabs", characters.invisible),
     Check("encoding", "text decoded with the wrong encoding", characters.encoding),
     Check("swapped", "source and target are swapped", languages.swapped, "language"),
-    Check("wrong_language", "a side is not in its language", languages.wrong_language, "language"),
-    Check("wrong_script", "a side is in another script", languages.wrong_script, "language"),
+    Check("wrong_language", "a side is in a wrong language", languages.wrong_language, "language"),
+    Check("wrong_script", "a side is in a wrong script", languages.wrong_script, "language"),
     Check("slipped", "the sides are shifted by some lines", lexical.slipped, "lexicon"),
-    Check("length_ratio", "one side is much longer than usual", models.unusual_ratio, "ratio"),
+    Check("length_ratio", "one side is much too long for the other", models.unusual_ratio, "ratio"),
 )
 
 
@@ -180,7 +180,7 @@ class Report:
         """Yields the lines for a terminal, one for each check that found something."""
         pairs = " and ".join(f"{count:,} {split}" for split, count in self.pairs.items())
         found = [each for each in self.findings if each.count]
-        said = f"Checked {pairs} pairs, {' to '.join(filter(None, self.languages))}"
+        said = f"Checked {pairs} pairs, {' to '.join(name or 'unknown' for name in self.languages)}"
         yield said + (":" if found else ": nothing found.")
         for each in sorted(found, key=lambda each: (each.check.severity != ERROR, -each.count)):
             check, where = each.check, ", ".join(f"{e.split} {e.line}" for e in each.first[:3])
