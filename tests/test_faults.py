@@ -255,13 +255,9 @@ def trained(given, warm_tensorflow):
 @pytest.fixture(scope="module")
 def warm_tensorflow():
     """Forks of a process with TensorFlow."""
-    heavy = ("matplotlib.pyplot", "t2t_repro.study.report", "t2t_repro.study.runs")
-    heavy += (
-        "tests.faulty_files:leave_graphs",
-        "keras",
-        "t2t_repro.training.trainer",
-        "t2t_repro.decoding.translate",
-    )
+    heavy = ("matplotlib.pyplot", "tensorflow_text", "t2t_repro.export.saved_model")
+    heavy += ("tests.faulty_files:leave_graphs", "t2t_repro.training.trainer")
+    heavy += ("t2t_repro.decoding.translate",)
     with Warm(*LIGHT, *heavy) as made:
         yield made
 

@@ -42,7 +42,7 @@ class CompareFlags:
         "with pre-norm. Overrides of one set go in brackets: "
         "transformer_base_v1,transformer_base_v2[batch_size=1024].",
     )
-    depths: str = flag("", "Layers per stack, such as 2 or 2,6,12; default: the hparam set's.")
+    depths: str = flag("", "Depths to compare, such as 2,6,12; default: the hparam set's.")
     warmup: str = flag(
         "",
         "Numbers of warm-up steps, separated by commas; default: the hparam set's. 0: no "

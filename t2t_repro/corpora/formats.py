@@ -62,8 +62,8 @@ def reader_of(source: str, target: str | None) -> Reader | None:
         received = f"{source} and {target}" if target else source
         raise UserError(
             "Expected two files with one sentence a line, or one file with both sides "
-            f"({', '.join(READERS)}). Received: {received}. Add the target file, or give only one "
-            "file, with one of these endings."
+            f"({', '.join(READERS)}). Received: {received}. Add the target file, or give one "
+            "file alone whose name has such an ending."
         )
     return ours
 
@@ -165,8 +165,8 @@ def _json_pairs(path: str, sides: Sides) -> Iterator[Sequence[str]]:
             raise UserError(
                 "Expected a JSON object with text at the keys "
                 f"{' and '.join(sides.columns or _HEADERS[0])} on line {number} of {path}. "
-                f"Received: {line[:_SHOWN]}. Name the keys by --columns, or by --source_language "
-                "and --target_language. Split a JSON array: jq -c '.[]' FILE > NEW"
+                f"Received: {line[:_SHOWN]}. For other keys, set --columns, or --source_language "
+                "and --target_language. For a JSON array: jq -c '.[]' FILE > NEW"
             )
         yield texts
 

@@ -103,7 +103,7 @@ class DevSample(Sample):
         data_dir = os.path.expanduser(data_dir)
         examples = list(read_split(problem, split, data_dir))
         if not examples:
-            raise UserError(f"Expected at least one example in the {split} split. Received: none.")
+            raise UserError(f"Expected {split} examples of {problem.name}. Received: none.")
         of, count = len(examples), min(count or len(examples), len(examples))
         taken = [examples[i * of // count] for i in range(count)]
         encoders = problem.feature_encoders(data_dir)

@@ -84,9 +84,7 @@ def assign(targets: Sequence[Entry], arrays: dict[str, np.ndarray], kind: str, a
         if n in arrays and np.shape(arrays[n]) != s
     ]
     if problems:
-        raise UserError(
-            f"Expected exactly the {kind} of this model. Received: {'; '.join(problems)}. {advice}"
-        )
+        raise UserError(f"Expected this model's {kind}. Received: {'; '.join(problems)}. {advice}")
     for entry in targets:
         shape = entry.variable.shape
         parts = [np.asarray(arrays[name]) for name in entry.names]

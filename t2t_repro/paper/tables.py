@@ -124,8 +124,8 @@ def table3(runs: Sequence[RunDirectory] = ()) -> list[Table]:
             count = _read(run.path / PLAN).get("parameters")
             rows.append((str(run.path), *own, *known, None, count and count / 1e6))
     note = (
-        "set: NAME of the hparam set paper_table3_NAME; a_ to e_: rows (A) to (E). Empty cells: as "
-        f"in base. paper, ours: millions of parameters; ours for {published.VOCABULARY:,} subwords "
+        "Set a_h1 is the hparam set paper_table3_a_h1, of row (A). Empty cells: as in base. "
+        f"paper, ours: parameters in millions; ours with {published.VOCABULARY:,} subwords "
         "(docs/paper.md says why). BLEU of runs: sacreBLEU on their own dev split."
     )
     heads = f"set | {' | '.join(published.BASE)} | PPL :.2f | BLEU :.4g | paper | ours :.1f"

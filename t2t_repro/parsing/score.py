@@ -109,7 +109,7 @@ def main(argv: Sequence[str]) -> None:
     predicted.add_argument("--predicted", help="A file: per line, one predicted tree or nothing.")
     predicted.add_argument("--predicted_tags", help="A file of tags, decoded with raw_output=True.")
     parser.add_argument("--json_file", help="A JSON file to write all scores to.")
-    parser.add_argument("--trees_file", help="A file to write the scored trees to.")
+    parser.add_argument("--trees_file", help="A file to write the predicted trees to.")
     parser.add_argument(
         "--gold_parts_of_speech",
         action=argparse.BooleanOptionalAction,

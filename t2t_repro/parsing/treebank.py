@@ -155,8 +155,8 @@ def write(path: pathlib.Path, lines: Iterable[str]) -> None:
         write_text_atomic(path, text)
     elif path.read_bytes() != text.encode():
         raise UserError(
-            f"Expected {path} with the content that --treebank_dir and --treebank_split give. "
-            "Received: other content. Delete the file, and make the data again with --overwrite."
+            f"Expected {path} to hold the trees of --treebank_dir and --treebank_split. "
+            "Received: other trees. Delete the file, and make the data again with --overwrite."
         )
 
 

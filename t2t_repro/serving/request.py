@@ -25,4 +25,4 @@ class ServerRequest:
     timeout_s: float = flag(
         30.0, "Seconds to receive a request (else status 408), or answer it (else 504).", least=0.1
     )
-    t2t_usr_dir: str | None = flag(None, "Your own package of problems, for CTranslate2 models.")
+    t2t_usr_dir: str | None = flag(None, "Your package of problems; CTranslate2 models need it.")

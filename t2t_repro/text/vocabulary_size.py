@@ -129,7 +129,7 @@ def build(
     if asked:
         reason = f"{asked:,} were requested. {reason}"
         if encoder.vocab_size < 0.9 * asked:
-            reason += "; the text yields no more, even with every word as a subword"
+            reason += "; a larger vocabulary cannot be built from this text"
     _write(path, encoder, asked, fits, reason, named)
 
 
