@@ -85,19 +85,6 @@ def fork_programs() -> None:
     subprocess.run = lambda command, **_: run(*command[1:])
 
 
-def do_less() -> None:
-    """Lets programs of stages do less of what is tested elsewhere.
-
-    These are searches to tune, steps of a trial, evaluations, and signatures of an export.
-    """
-    from t2t_repro.export import signatures
-    from t2t_repro.own_text import plan
-
-    start, less = process.program, {"t2t-avg-all": ["--beam_sizes=1", "--alphas=0.6"]}
-    process.program = lambda module, name, argv: start(module, name, argv + less.get(name, []))
-    plan.TRIAL_STEPS, plan.EVALUATIONS, signatures.Served.names = 4, 2, ("best",)
-
-
 @contextlib.contextmanager
 def _server(backend: str) -> Iterator[None]:
     """Lets a process start as a fork of the one that has this backend."""
@@ -122,8 +109,6 @@ def _become(argv: list[str], cwd: str, environment: dict[str, str], files: list[
     os.environ.update(environment)
     os.chdir(cwd)
     multiprocessing.process._parent_process = None  # as of a program that a user starts
-    if _context.get_start_method() == "fork":
-        do_less()
     kind, *rest = argv
     if kind == "-m":
         sys.argv = rest

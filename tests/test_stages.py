@@ -3,16 +3,16 @@
 import importlib
 import itertools
 import json
+import multiprocessing
 import os
 import random
 import sys
 
 import pytest
 
-from t2t_repro import files, stages
+from t2t_repro import files, process, stages
 from t2t_repro.errors import UserError
 from t2t_repro.stages import Stage
-from tests import forks
 from tests.faulty_files import Faults, Warm
 
 
@@ -51,21 +51,22 @@ def test_a_folder_of_something_else_and_a_broken_record_are_refused(tmp_path):
 TINY = "num_hidden_layers=1,hidden_size=16,filter_size=24,num_heads=2,batch_size=256"
 SMALL = f"--hparams_set=transformer_own_text_small --hparams={TINY}"
 # So few steps that the plan does not depend on the measured speed.
-OWN_TEXT = f"--output_dir=out --train_steps=4 {SMALL} --source=train.en --target=train.de"
+OWN_TEXT = f"--output_dir=out --train_steps=20 {SMALL} --source=train.en --target=train.de"
 TEACHER = (
     "--generate_data --problem=text2text_tmpdir --tmp_dir=. --data_dir=data --output_dir=teacher "
-    f"--train_steps=4 {SMALL} --local_eval_frequency=4"
+    f"--train_steps=40 {SMALL} --local_eval_frequency=40"
 )
 DISTILL = (
     "--teacher=teacher --output_dir=out --monolingual=more --n_best=2 --repeat_gold=1 "
-    "--decode_hparams=extra_length=7 --train_steps=6 --hparams=num_encoder_layers=2"
+    "--decode_hparams=extra_length=7 --train_steps=60 "
+    "--hparams=num_encoder_layers=2,num_decoder_layers=1"
 )
 
 
 def begin(folder, program, flags):
     """Runs a program in a folder; those that it starts are forks, which have TensorFlow loaded."""
     os.chdir(folder)
-    forks.fork_programs(), forks.do_less()
+    process.SPAWN = multiprocessing.get_context("fork")
     sys.argv = [f"t2t-{program}", *flags.split()]
     importlib.import_module(f"t2t_repro.bin.{program}").console()
 
