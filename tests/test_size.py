@@ -20,7 +20,7 @@ BUDGETS = {
     "t2t_repro/decoding": 2075,
     "t2t_repro/distill": 308,
     "t2t_repro/export": 1575,
-    "t2t_repro/interop": 1279,
+    "t2t_repro/interop": 1276,
     "t2t_repro/layers": 1760,
     "t2t_repro/models": 1160,
     "t2t_repro/own_text": 495,
@@ -32,7 +32,7 @@ BUDGETS = {
     "t2t_repro/text": 1160,
     "t2t_repro/training": 2551,
     "t2t_repro/views": 905,
-    "tests": 20000,
+    "tests": 19986,
 }
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
