@@ -19,7 +19,7 @@ def test_attention_of_a_sentence_and_its_target(run, tmp_path, capsys):
         f"--visualization_dir={out}",
     )
     said = capsys.readouterr().out
-    assert said.startswith("0 1 1 0\n0 1 1\nEncoder self-attention: 2 heads; position with ")
+    assert said.startswith("0 1 1 0\n0 1 1\nEncoder self-attention: 2 heads")
     written = sorted(path.name for path in out.iterdir())
     assert written == sorted(line.split("/")[-1][:-1] for line in said.splitlines() if "/" in line)
     batch = {"inputs": np.array([[2, 3, 3, 2, 1]]), "targets": np.array([[2, 3, 3, 1]])}

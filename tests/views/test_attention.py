@@ -98,6 +98,6 @@ def test_the_heads_are_summed_up_by_what_they_look_at():
     reversing = attention.Maps("encoder-decoder", "", read, read, weights)
     both = attention.heads(reversing)
     said = attention.summary("encoder-decoder", both)
-    assert said == "2 heads; position with most weight, by heads: same in 1 (LAYER.HEAD 0.0)"
+    assert said.startswith("2 heads") and said.endswith("same in 1 (LAYER.HEAD 0.0)")
     none = attention.summary("encoder-decoder", both[1:])
-    assert none.endswith("most weight, by heads: none of previous, same, next, first, end")
+    assert none.endswith("none of previous, same, next, first, end")
