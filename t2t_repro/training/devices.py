@@ -140,8 +140,7 @@ class Devices:
         if self.cluster.size == 1:
             return
         checksums = np.zeros((self.cluster.size, len(settings)), "int64")
-        own = [zlib.crc32(repr(value).encode()) for value in settings.values()]
-        checksums[self.cluster.index] = own
+        checksums[self.cluster.index] = [zlib.crc32(repr(v).encode()) for v in settings.values()]
         checksums = self._worker_sum(checksums).numpy()
         differs = checksums != checksums[0]
         if not differs.any():
@@ -182,8 +181,7 @@ class Devices:
 
     def _of_chief(self, values: np.ndarray) -> np.ndarray:
         """Returns the chief's values; every worker has as many."""
-        mine = values if self.cluster.is_chief else np.zeros_like(values)
-        return self._worker_sum(mine).numpy()
+        return self._worker_sum(values if self.cluster.is_chief else np.zeros_like(values)).numpy()
 
 
 ONE = Devices()
