@@ -6,7 +6,10 @@ import re
 import signal
 import types
 
+import hypothesis
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from t2t_repro import registry
 from t2t_repro.config import HParams
@@ -170,35 +173,34 @@ def whole():
 BATCHES = 6  # of two sentences; the windows have 2, 1, 2 and 1
 
 
-@pytest.mark.parametrize(
-    "batches, lines, cut, kept",
-    [
-        (1, None, None, 0),
-        (4, 6, None, 3),
-        (5, 9, None, 5),
-        (5, 9, (0, "bytes"), 0),  # the JSON lines were not written
-        (5, 9, (1, "bytes"), 3),  # a torn line
-        (5, 9, (1, "whole"), 3),
-        (5, 9, (0, "more"), 5),
-    ],
-)
+@pytest.mark.parametrize("batches, lines, kept", [(1, None, 0), (4, 6, 3), (5, 9, 5)])
 def test_whatever_a_kill_leaves_it_goes_on_and_ends_with_the_same_bytes(
-    translator, base, stopped, source, tmp_path, whole, batches, lines, cut, kept
+    translator, base, stopped, source, tmp_path, whole, batches, lines, kept
 ):
     settings = "return_beams=1,batch_size=2"
     if not whole:
         whole += decoded(translator(settings), source, tmp_path / "whole")
     left = stopped(batches, settings)
     assert [path.read_bytes().count(b"\n") for path in left] == ([lines] * 2 if lines else [])
-    if cut:
-        number, how = cut
-        content = left[number].read_bytes()
-        of_seven = b"".join(content.splitlines(keepends=True)[:7])
-        new = {"bytes": b"" if number == 0 else content[:-9], "whole": of_seven}
-        left[number].write_bytes(new.get(how, content + b"torn"))
     engine = Stopping(base.engine)
     assert decoded(translator(settings, engine), source, tmp_path / "parts") == whole
     assert engine.done == BATCHES - kept
+
+
+@hypothesis.settings(max_examples=50, deadline=None, database=None)
+@given(st.integers(1, 4), st.lists(st.integers(0, 50), min_size=2, max_size=2))
+def test_files_of_any_lengths_go_on_after_their_last_whole_window(tmp_path_factory, window, sizes):
+    folder, text = tmp_path_factory.mktemp("parts"), "".join(f"line {n}\n" for n in range(6))
+    job = [folder / "a", folder / "b"], {}, window, print
+    with pytest.raises(Interrupted), decode_files.growing(*job) as (_, append):
+        append([text] * 2)
+        raise Interrupted(signal.SIGINT)
+    for path, size in zip(folder.iterdir(), sizes, strict=True):
+        path.write_bytes((path.read_bytes() + bytes(50))[:size])
+    with decode_files.growing(*job) as (done, append):
+        append([text[7 * done :]] * 2)
+    assert done == min(*sizes, 42) // 7 // window * window
+    assert {path.name: path.read_text() for path in folder.iterdir()} == {"a": text, "b": text}
 
 
 @pytest.mark.parametrize("change", ["source", "settings", "weights", "prefixes", "as_json"])
