@@ -144,7 +144,7 @@ def look_ahead(request: TrainRequest, where: Devices) -> TrainingPlan | None:
         instead = f"Make the data: t2t-datagen {made} {flags}, {problem.raw_file_hint}."
     why = f"{'; '.join(found.values())}. {instead}"
     if wishes.plan or wishes.yes or where.cluster.size > 1:
-        print(f"This machine cannot do this training: {why}", flush=True)
+        print(f"This machine is not fit for this training: {why}", flush=True)
         return plan
     raise UserError(f"Expected a machine fit for this training, or --yes to try. Received: {why}")
 

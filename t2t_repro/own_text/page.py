@@ -76,8 +76,8 @@ def summary(folder: Folder, record: Record, plan: Plan) -> list[str]:
     found = tune.read(folder.model)
     if found and found.search.bleu < NO_TRANSLATOR:
         lines.append(
-            f"This is no usable translator yet: {found.search.bleu:.1f} BLEU on dev is below "
-            f"{NO_TRANSLATOR:.0f}. More text helps. The plan predicted: {plan.expects}"
+            f"No usable translator yet: {found.search.bleu:.1f} BLEU on dev is below "
+            f"{NO_TRANSLATOR:.0f}. More text or training helps. The plan said: {plan.expects}"
         )
     scores = record.stages["test"].found
     for name, label in _LABELS.items():

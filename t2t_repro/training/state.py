@@ -111,7 +111,7 @@ def read_state(path: pathlib.Path) -> State:
     try:
         return schema.read(path / STATE, State)
     except (OSError, schema.Malformed) as error:
-        raise CorruptCheckpoint(f"Expected an intact {path / STATE}. Received: {error}") from error
+        raise CorruptCheckpoint(str(error)) from error
 
 
 def read_ranking(folder: pathlib.Path) -> Ranking:
