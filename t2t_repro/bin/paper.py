@@ -47,7 +47,7 @@ class Request:
         "",
         f"Rows: a,b,c. Table 3 default: all. Table 2 needs some of: {', '.join(reproduce.TABLE2)}.",
     )
-    output_dir: str = flag("paper_runs", "The folder of runs; for t2t-paper tables also of one.")
+    output_dir: str = flag("paper_runs", "The folder of all runs or, for tables only, of one run.")
     data_dir: str = flag("t2t_data", "The folder of TFRecords, which are made if missing.")
     tmp_dir: str = flag("/tmp/t2t_datagen", "The folder of the raw files, including downloads.")
     hparams: str = flag("", "Overrides for all rows, such as batch_size=8192 on large devices.")
