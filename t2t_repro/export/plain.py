@@ -152,9 +152,8 @@ def _check(model: keras.Model, program: str, relative: bool) -> None:
     if names:
         values = ", ".join(f"{n}={getattr(hp, n)}" for name in names for n in name.split(", "))
         raise UserError(
-            f"Expected a model that {program} can compute: post-norm (none, dan) or pre-norm "
-            "(n, da), layer norm, heads of size hidden_size/num_heads, dot-product attention over "
-            f"all positions, one position encoding. Received: {values}. Use --format=saved_model."
+            f"Expected a model that {program} can compute. Received: {values}. "
+            "Use --format=saved_model."
         )
 
 

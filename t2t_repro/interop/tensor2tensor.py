@@ -76,7 +76,7 @@ def assign(targets: Sequence[Entry], arrays: dict[str, np.ndarray], kind: str, a
         kind: their name in the error; `advice`: what to do then.
     """
     expected = dict(pair for e in targets for pair in zip(e.names, e.shapes, strict=True))
-    problems = [f"missing {n} {s}" for n, s in expected.items() if n not in arrays]
+    problems = [f"not in the checkpoint: {n} {s}" for n, s in expected.items() if n not in arrays]
     problems += [f"extra {n} {np.shape(a)}" for n, a in arrays.items() if n not in expected]
     problems += [
         f"{n}: expected shape {s}, received {np.shape(arrays[n])}"
