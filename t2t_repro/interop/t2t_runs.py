@@ -282,7 +282,7 @@ def export_checkpoint(
         rest += f", because of {unknown_there or f'ema_decay={hp.ema_decay}'}"
     say(f"Wrote {prefix} from {path}: weights {rest}.")
     name, other = config.hparams_set, _T2T_SETS.get(config.hparams.model, _T2T_LSTM)
-    say(f"A tensor2tensor without hparam set {name!r} needs --hparams_set={other}.")
+    say(f"If tensor2tensor lacks hparam set {name!r}, use --hparams_set={other}.")
     return prefix
 
 
