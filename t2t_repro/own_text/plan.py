@@ -268,7 +268,7 @@ def expectation(text: Text, steps: int, own_steps: int, found: Measured) -> str:
     if text.train.pairs < _LEAST_PAIRS:
         return f"A usable translator is unlikely: {text.train.pairs:,} pairs are too few."
     usable = next(tokens for words, tokens in USABLE if text.words <= words)
-    of = f"steps for {text.words:,} distinct words"
+    of = f"steps for {text.words:,} distinct words (in a sample)"
     if steps * found.tokens_per_step >= usable:
         return f"Expect a usable translator, {USABLE_BLEU}+ BLEU on similar text: enough {of}."
     needed = math.ceil(usable / found.tokens_per_step)

@@ -144,8 +144,8 @@ def train(request: TrainRequest, where: Devices = ONE, plan: str = "") -> dict[s
         if evaluation and not evaluation.results:
             evaluation(checkpoints.load_weights(model, run.path).step)
         where.all_reduce([0])  # the others wait for the chief's last evaluation
-        with contextlib.suppress(Exception):  # of a worker that left when all had that sum
-            where.all_reduce([0])  # so that none leaves while another still receives it
+        with contextlib.suppress(Exception):  # another has left: all have the sum above
+            where.all_reduce([0])  # none leaves while another still receives that sum
     return evaluation.results if evaluation else {}
 
 
