@@ -79,9 +79,8 @@ def summary(folder: Folder, record: Record, plan: Plan) -> list[str]:
             f"No usable translator yet: {found.search.bleu:.1f} BLEU on dev is below "
             f"{NO_TRANSLATOR:.0f}. More text or training helps. The plan said: {plan.expects}"
         )
-    scores = record.stages["test"].found
     for name, label in _LABELS.items():
-        score = scores[name]
+        score = record.stages["test"].found[name]
         lines.append(f"test: {score['score']:.2f} {label} ({score['signature']})")
     return lines
 

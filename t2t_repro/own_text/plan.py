@@ -32,6 +32,7 @@ LEAST_STEPS = 20  # between two of them, and of a training that is cut to a time
 _SHARE = 0.2  # of the time of a training, which evaluations take at most
 _PATIENCE = 6  # evaluations whose BLEU does not rise end the training
 _LEAST_PAIRS = 3000  # of which any time makes a translator
+_EPOCHS = 20  # of COOLDOWN, at least, if the time allows
 _LINES, _WORDS = 5000, 30_000  # lines from all over a side, and words of them, that are counted
 USABLE_BLEU = 20
 # (distinct words up to which the row holds; target tokens of training for USABLE_BLEU). Ten minutes
@@ -96,7 +97,7 @@ class Plan(Measured):
         hparams: the changes to it for its text.
         of_length: the changes for its number of steps (`preset.of_length`).
         train_steps: the most steps.
-        wanted_steps: the set's own steps.
+        wanted_steps: to train if the time allowed.
         goes_on: whether a longer training continues this one.
         local_eval_frequency: steps between evaluations.
         patience: it stops when BLEU has not risen for this many steps.
@@ -132,8 +133,9 @@ class Plan(Measured):
     @property
     def to_the_end(self) -> str:
         """How to change a command with fewer steps to make all."""
+        minutes = math.ceil(self.minutes * self.wanted_steps / self.train_steps / 10) * 10
         where = "" if self.goes_on else ", another --output_dir"
-        return f"with --train_minutes=0{where} and no --train_steps"
+        return f"with --train_minutes={minutes}{where} and no --train_steps"
 
 
 def measured(trial: RunDirectory) -> Measured:
@@ -143,8 +145,7 @@ def measured(trial: RunDirectory) -> Measured:
     train = [row for row in rows if row["kind"] == "train"]
     evaluated = [row for row in rows if row["kind"] == "eval"][-1]
     data, seen = (json.loads((trial.path / n).read_bytes()) for n in (TRAINING_DATA, PLAN))
-    update = trainable.batches_per_step(config.hparams)
-    tokens = update * data["targets_tokens"] / data["batches"]
+    tokens = trainable.batches_per_step(config.hparams) * data["targets_tokens"] / data["batches"]
     rate = statistics.median(float(row["tokens_per_second"]) for row in train[1:])
     return Measured(
         hparams_set=config.hparams_set,
@@ -173,12 +174,11 @@ def chosen_set(
     """
     if request.hparams_set:
         apart = preset.of_separate_tables(problem, data_dir)
-        named = preset.Preset(request.hparams_set, "named by --hparams_set", apart)
-        return named.beside(request.hparams)
+        return preset.Preset(request.hparams_set, "as asked", apart).beside(request.hparams)
     endless = request.train_minutes == 0 or request.train_minutes is None and preset.has_gpu()
 
     def tokens(row: preset.Row) -> float:
-        whole = preset.tokens_of(row.hparams_set, request.train_steps)
+        whole = preset.tokens_of(row.hparams_set, most_steps(request, row.hparams_set, text))
         if tried is None:
             return whole if endless or request.train_steps else 0
         in_time = tried.seconds(request) * tried.tokens_per_step / tried.seconds_per_step
@@ -208,7 +208,7 @@ def make(
     """
     hparams = registry.get_hparams(chosen.hparams_set, request.hparams).override(chosen.hparams)
     a_step, an_evaluation = found.seconds_per_step, found.evaluation_seconds
-    most = request.train_steps or hparams.train_steps
+    most = most_steps(request, chosen.hparams_set, text)
     steps, frequency = schedule(most, found.seconds(request), a_step, an_evaluation)
     seconds = steps * a_step + -(-steps // frequency) * an_evaluation
     if of_length is None:
@@ -224,14 +224,29 @@ def make(
         hparams=chosen.hparams,
         of_length=of_length,
         train_steps=steps,
-        wanted_steps=hparams.train_steps,
+        wanted_steps=max(most, hparams.train_steps),
         goes_on=not hparams.reads_train_steps,
         local_eval_frequency=frequency,
         patience=steps if hparams.reads_train_steps else patience,
         bleu_sentences=min(BLEU_SENTENCES, text.dev),
         minutes=round(seconds / 60, 1),
-        expects=expectation(text, steps, hparams.train_steps, found),
+        expects=expectation(text, steps, most, found),
     )
+
+
+def most_steps(request: OwnTextRequest, hparams_set: str, text: Text) -> int:
+    """Returns how many steps to train if the time allows.
+
+    Args:
+        request: what is asked for.
+        hparams_set: the set.
+        text: what there is to train on.
+    """
+    own = registry.get_hparams(hparams_set, request.hparams).train_steps
+    if request.train_steps or request.hparams_set or hparams_set != preset.COOLDOWN:
+        return request.train_steps or own
+    a_step = preset.tokens_of(hparams_set, 1)
+    return max(own, _rounded(_EPOCHS * text.train.size / preset.BYTES_OF_A_TOKEN / a_step))
 
 
 def schedule(steps: int, seconds: float, a_step: float, an_evaluation: float) -> tuple[int, int]:
@@ -244,25 +259,21 @@ def schedule(steps: int, seconds: float, a_step: float, an_evaluation: float) ->
         seconds: about the most; 0: no limit.
         a_step, an_evaluation: seconds that each takes.
     """
-    whole = steps * a_step / (1 - _SHARE)
-    if seconds:
-        whole = min(whole, seconds)
-    count = EVALUATIONS
-    if an_evaluation:
-        count = max(1, min(count, int(_SHARE * whole / an_evaluation)))
+    whole = min(steps * a_step / (1 - _SHARE), seconds or math.inf)
+    count = max(1, min(EVALUATIONS, int(_SHARE * whole / max(an_evaluation, 1e-3))))
     if seconds:
         in_time = _rounded((seconds - count * an_evaluation) / a_step)
         steps = max(min(steps, in_time), min(steps, LEAST_STEPS))
     return steps, min(steps, max(LEAST_STEPS, _rounded(steps / count)))
 
 
-def expectation(text: Text, steps: int, own_steps: int, found: Measured) -> str:
+def expectation(text: Text, steps: int, most: int, found: Measured) -> str:
     """Returns what to expect of a training, by the tokens that it sees and the words of its text.
 
     Args:
         text: of training.
         steps: of the training.
-        own_steps: of its set.
+        most: the steps if the time allowed.
         found: what a trial of it has measured.
     """
     if text.train.pairs < _LEAST_PAIRS:
@@ -273,7 +284,7 @@ def expectation(text: Text, steps: int, own_steps: int, found: Measured) -> str:
         return f"Expect a usable translator, {USABLE_BLEU}+ BLEU on similar text: enough {of}."
     needed = math.ceil(usable / found.tokens_per_step)
     minutes = math.ceil(needed * found.seconds_per_step / (1 - _SHARE) / 600) * 10
-    longer = f" --train_steps={needed}" * (needed > own_steps)
+    longer = f" --train_steps={needed}" * (needed > most)
     return (
         f"Expect the gist at best: too few {of}. For {USABLE_BLEU} BLEU or more, train "
         f"on about {usable / 1e6:.2g} million target tokens: --train_minutes={minutes}{longer}"

@@ -36,7 +36,7 @@ class OwnTextRequest:
     )
     hparams_set: str = flag("", "The name of an hparam set; default: chosen by the text size.")
     hparams: str = flag("", 'Overrides of the hparam set: "name=value,name=value".')
-    train_steps: int = flag(0, "The most steps to train; 0: as many as in the hparam set.", least=0)
+    train_steps: int = flag(0, "The most steps to train; 0: hparam set and text decide.", least=0)
     train_minutes: float | None = flag(
         None,
         "The most minutes to train, roughly; 0: no limit. Default: 40 on a CPU, 0 on a GPU.",

@@ -50,8 +50,7 @@ def make_translator(request: OwnTextRequest, say: Callable[[str], None] = print)
         doing.run(_training(request, folder, decided))
         says = "Choosing weights, beam size and alpha on dev"
         tune = command("t2t-avg-all", "--tune", model_dir=folder.run, output_dir=folder.model)
-        chosen = [folder.model / TUNED]
-        doing.run(Stage(name="tuning", says=says, command=tune, outputs=chosen))
+        doing.run(Stage(name="tuning", says=says, command=tune, outputs=[folder.model / TUNED]))
         _test(folder, doing)
         for stage in _products(request, folder, decided):
             doing.run(stage)

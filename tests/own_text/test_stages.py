@@ -29,7 +29,7 @@ def test_all_stages_once_and_a_record_and_a_page_of_them(programs, request_of, t
         "bidirectional_steps=1567,learning_rate_decay_steps=1175,learning_rate_warmup_steps=940,"
         "learning_rate=0.173448"
     )
-    assert "--train_minutes=0" in said and "4,700 of 10,000" in said and "0.500 s" in said
+    assert "--train_minutes=90" in said and "4,700 of 10,000" in said and "0.500 s" in said
     for name, stage in found.stages.items():
         assert f"  {stage.command}" in said, name
     assert not (out / "trial").exists()
