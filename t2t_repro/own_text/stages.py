@@ -90,13 +90,13 @@ def _plan(request: OwnTextRequest, folder: Folder, doing: Stages) -> Plan:
     where = registry.get_problem(PROBLEM), folder.data
     chosen = plan.chosen_set(request, text, *where)
 
-    steps = plan.TRIAL_STEPS
+    steps, sentences = plan.TRIAL_STEPS, min(plan.BLEU_SENTENCES, text.dev)
     flags = {"train_steps": steps, "log_step_count_steps": steps // plan.REPORTS}
-    flags["local_eval_frequency"] = steps // 2
-    flags["eval_bleu_sentences"] = min(plan.BLEU_SENTENCES, text.dev)
+    flags |= {"local_eval_frequency": steps // 2, "eval_bleu_sentences": sentences}
 
     def trial(of: preset.Preset) -> list[str]:
-        return _trainer(request, folder, folder.trial, of.hparams_set, of.hparams, **flags)
+        changes = of.hparams, preset.of_length(of.hparams_set, request.hparams, steps)
+        return _trainer(request, folder, folder.trial, of.hparams_set, *changes, **flags)
 
     def tried(of: preset.Preset) -> plan.Measured:
         shutil.rmtree(folder.trial, ignore_errors=True)

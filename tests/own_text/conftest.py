@@ -20,12 +20,10 @@ from tests.programs import Programs
 from tests.provenances import recorded
 from tests.tuned import choice
 
-SECONDS = 0.5  # a step
-
 
 class OwnTextPrograms(Programs):
     kind = "CPU"  # that trains
-    pairs, rate = 7, 100 / SECONDS  # of training; target tokens a second
+    pairs, seconds = 7, 0.5  # of training; a step
     sides = ("32768",)  # of which there is a vocabulary each
 
     def datagen(self, flags):
@@ -58,12 +56,12 @@ class OwnTextPrograms(Programs):
         (run.path / "training-data.json").write_text('{"targets_tokens": 600, "batches": 6}')
         planned = {"machine": {"kind": self.kind}, "parameters": 210_000}
         (run.path / "plan.json").write_text(json.dumps(planned))
-        for step, took in ((6, 90.0), (12, 2.0)):  # the first evaluation compiles
-            common = {"step": step, "loss": 3.0}
-            speed = {"tokens_per_second": self.rate}
-            run.append_metrics({"kind": "train", "time": 100.0 * step} | common | speed)
-            of_dev = {"split": "dev", "bleu": 1.5}
-            run.append_metrics({"kind": "eval", "time": 100.0 * step + took} | common | of_dev)
+        for step in (10, 20, 30, 40):  # the first evaluation compiles
+            row = {"step": step, "loss": 3.0, "time": self.seconds * step + 90 * (step > 20)}
+            run.append_metrics(row | {"kind": "train"})
+            if step % 20 == 0:
+                of_dev = {"kind": "eval", "time": row["time"] + 2, "split": "dev", "bleu": 1.5}
+                run.append_metrics(row | of_dev)
         arrays = {checkpoints.WEIGHTS: {"kernel": np.zeros((300, 700), "float32")}}
         checkpoints.write(run.checkpoints_dir, arrays, checkpoints.State(step=12))
 

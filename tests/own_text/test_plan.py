@@ -42,10 +42,11 @@ def test_only_a_found_gpu_has_no_limit(programs, request_of, monkeypatch, kind, 
 
 def test_what_a_set_does_at_its_end_keeps_its_share_of_the_steps(programs, request_of):
     run(request_of(train_steps=300, hparams_set="transformer_own_text_annealed"))
-    training = programs.called[2][1]
     # What the set does in its last 2,500 of 15,500 steps.
-    ends = "subword_dropout_final_steps=48,learning_rate_decay_steps=48,"
-    assert training["hparams"].startswith(ends) and training["eval_early_stopping_steps"] == "300"
+    ends = "subword_dropout_final_steps={0},learning_rate_decay_steps={0},".format
+    trial, training = (flags for _, flags in programs.called[1:3])
+    assert trial["hparams"].startswith(ends(6)) and training["hparams"].startswith(ends(48))
+    assert training["eval_early_stopping_steps"] == "300"
 
 
 @pytest.mark.parametrize(
@@ -64,7 +65,7 @@ def test_both_directions_are_as_the_user_says_or_a_third(programs, request_of, a
 
 
 def test_a_larger_set_is_tried_before_it_is_taken(programs, request_of):
-    programs.pairs, programs.rate = 200_000, 20_000
+    programs.pairs, programs.seconds = 200_000, 0.005
     found, _ = run(request_of(train_minutes=600))
     assert [flags.get("hparams_set", "")[21:] for _, flags in programs.called[1:4]] == [
         "cooldown",
