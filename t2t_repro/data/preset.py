@@ -1,6 +1,5 @@
 """The size of a text, the hparam set for it and for a time, and its scaling to other steps."""
 
-import inspect
 import math
 import os
 import pathlib
@@ -17,9 +16,9 @@ from t2t_repro.fields import parse_overrides
 from t2t_repro.problem import Problem, Split, Text2TextProblem, VocabType
 from t2t_repro.text import raw
 
-SMALL, REGULARIZED, BIDIRECTIONAL, COOLDOWN, MEDIUM, LARGE = (
-    f"transformer_own_text_{which}"
-    for which in ("small", "regularized", "bidirectional", "cooldown", "medium", "large")
+_NAMES = ("small", "regularized", "bidirectional", "cooldown", "annealed", "medium", "large")
+SMALL, REGULARIZED, BIDIRECTIONAL, COOLDOWN, ANNEALED, MEDIUM, LARGE = (
+    f"transformer_own_text_{name}" for name in _NAMES
 )
 
 
@@ -64,6 +63,7 @@ class Row(NamedTuple):
         size: the least bytes, of both sides.
         tokens: target tokens that a training must see for the set to be worth its time.
         cost: of training a token, relative to COOLDOWN, on two cores.
+        epochs: that a training must make for the set to be worth its time.
     """
 
     hparams_set: str
@@ -71,19 +71,22 @@ class Row(NamedTuple):
     size: int
     tokens: float
     cost: float
+    epochs: float = 0
 
 
-# Larger text gains by regularization only in longer trainings than these sets': they pass over it
-# too few times. Without subword dropout, a rate that falls to 0 overfits less (docs/own-text.md).
+# Larger text gains by subword dropout only in many epochs; without it, a rate that falls to 0
+# overfits less (docs/own-text.md has what each gives).
 # 1.5 MB are some 11,000 captions.
 ROWS = (
     Row(LARGE, pairs=1_000_001, size=0, tokens=150e6, cost=20.0),  # on a GPU alone
     Row(MEDIUM, pairs=100_001, size=0, tokens=60e6, cost=3.4),
+    Row(ANNEALED, pairs=0, size=1_500_001, tokens=0, cost=1.3, epochs=60),
     Row(COOLDOWN, pairs=0, size=1_500_001, tokens=0, cost=1.0),
 )
 # layer_prepostprocess_dropout, at most, of a training of fewer passes over its text. With 0.1,
 # 166,000 short pairs give 37.1 BLEU after 3 passes (with the sets' own 0.3: 32.4) and 47.3 after 20
-# (0.2: 45.6), and 50,000 English-Japanese pairs 44.4 after 27 (0.3: 42.7).
+# (0.2: 45.6), news English-Swahili 17.1 after 17 (0.2: 15.8), and 50,000 English-Japanese pairs
+# 44.4 after 27 (0.3: 42.7); but captions 41.5 after 30 (0.3: 42.2).
 _DROPOUT, _FEW_PASSES = 0.1, 28
 _BYTES_OF_A_CAPTION = 135  # of both sides, in Multi30k
 BYTES_OF_A_TOKEN = 7.6  # of both sides, in four texts with the vocabulary that is chosen for them
@@ -170,20 +173,21 @@ def preset(
         little: the set for a text too small for the others (`for_little_text`).
         tokens: returns how many target tokens a training of a set sees; default: its own steps.
     """
-    rows = [row for row in ROWS if text.pairs >= row.pairs and text.size >= row.size]
-    rows = [row for row in rows if gpu or row.hparams_set != LARGE]
-    rows = rows or [Row(little, pairs=0, size=0, tokens=0, cost=1.0)]
-    row = next((row for row in rows if tokens(row) >= row.tokens), rows[-1])
-    seen = tokens(row)
-    passes = seen * BYTES_OF_A_TOKEN / max(1, text.size)
+    # On a CPU a large set takes days; words that cannot be cut in other ways cannot be annealed.
+    unfit = [LARGE] * (not gpu) + [ANNEALED] * (little == SMALL)
+    rows = [row for row in (*ROWS, Row(little, 0, 0, 0, 1.0)) if row.hparams_set not in unfit]
+    rows = [row for row in rows if text.pairs >= row.pairs and text.size >= row.size]
+    epoch = max(1, text.size) / BYTES_OF_A_TOKEN
+    row = next(row for row in rows if tokens(row) >= max(row.tokens, row.epochs * epoch))
+    seen, passes = tokens(row), tokens(row) / epoch
     reason = (
         f"{text.pairs:,} pairs, {size_text(text.size)}; training sees {seen / 1e6:.3g} million "
         f"target tokens, {passes:,.1f} passes over the text"
     )
-    name = "layer_prepostprocess_dropout"
-    own = getattr(registry.get_hparams(row.hparams_set), name)
+    own = registry.get_hparams(row.hparams_set).layer_prepostprocess_dropout
     less = passes < _FEW_PASSES and own > _DROPOUT
-    return Preset(row.hparams_set, reason, f"{name}={_DROPOUT}" if less else "")
+    change = f"layer_prepostprocess_dropout={_DROPOUT}" if less else ""
+    return Preset(row.hparams_set, reason, change)
 
 
 def proposed(
@@ -271,8 +275,7 @@ def for_little_text(problem: Problem, data_dir: str | os.PathLike) -> str:
     names = problem.vocab_files(data_dir)
     if problem.packed_length or not any(n.endswith(f".{VocabType.SUBWORD}") for n in names):
         return SMALL
-    usual = inspect.getattr_static(Text2TextProblem, "feature_encoders")
-    is_usual = inspect.getattr_static(problem, "feature_encoders") is usual
+    is_usual = type(problem).feature_encoders is Text2TextProblem.feature_encoders
     one = is_usual and packing.learns_its_targets(problem) and len(names) < 2
     return BIDIRECTIONAL if one else REGULARIZED
 
