@@ -11,7 +11,7 @@ import numpy as np
 
 from t2t_repro.data.pipeline import Batches
 from t2t_repro.errors import UserError
-from t2t_repro.models.finite_step import FitCallback, callbacks_in
+from t2t_repro.models.finite_step import callbacks_in
 from t2t_repro.progress import on_stderr
 from t2t_repro.run_directory import RunDirectory
 from t2t_repro.training import checkpoints
@@ -26,7 +26,7 @@ _COUNTERS = (
 _BEST = "best_weights"
 
 
-class ExactResume(FitCallback):
+class ExactResume(keras.callbacks.Callback):
     """Saves after each epoch what `fit` needs to resume, and resumes when the program runs again.
 
     That is what t2t-trainer saves (weights, optimizer slots, step, random seeds, the position in

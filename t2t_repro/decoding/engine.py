@@ -271,8 +271,8 @@ class Ensemble(keras.Model):
     def start_decoding(self, inputs) -> list:
         return [model.start_decoding(inputs) for model in self.models]
 
-    def initial_state(self, batch: int, beams: int, length: int = 0) -> list:
-        return [model.initial_state(batch, beams, length) for model in self.models]
+    def initial_state(self, batch: int, beams: int) -> list:
+        return [model.initial_state(batch, beams) for model in self.models]
 
     def make_room(self, state, more) -> list:
         return [model.make_room(own, more) for model, own in zip(self.models, state, strict=True)]

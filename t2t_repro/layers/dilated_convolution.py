@@ -42,9 +42,6 @@ class DilatedConvolution(Layer):
         shape, initializer = (self.width, input_shape[-1], self.filters), self.kernel_initializer
         self.kernel = self.add_weight(name="kernel", shape=shape, initializer=initializer)
 
-    def compute_output_shape(self, input_shape):
-        return (*input_shape[:-1], self.filters)
-
     def call(self, x):
         """Maps (B, T, D) to (B, T, F)."""
         length, far = ops.shape(x)[1], (self.width - 1) * self.dilation

@@ -86,9 +86,9 @@ class ByteNet(SequenceModel):
         """Returns what stays the same while int32 (B, S) is decoded: leading axis B throughout."""
         return {"inputs": ops.convert_to_tensor(inputs)}
 
-    def initial_state(self, batch: int, beams: int, length: int = 0) -> dict:
+    def initial_state(self, batch: int, beams: int) -> dict:
         """Returns the state at the start: "ids" int32 (B, K, L), what each beam has written."""
-        return {"ids": ops.zeros((batch, beams, length), dtype="int32")}
+        return {"ids": ops.zeros((batch, beams, 0), dtype="int32")}
 
     def make_room(self, state: dict, more: int) -> dict:
         """Returns the state with room for `more` steps."""

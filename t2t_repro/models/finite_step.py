@@ -16,14 +16,6 @@ from t2t_repro.errors import UserError
 from t2t_repro.layers.replicas import replicas, sum_over_replicas
 
 
-class FitCallback(keras.callbacks.Callback):
-    """A callback that changes what `fit` of a FiniteStepModel is given, before Keras sees it."""
-
-    def prepare(self, **arguments: Any) -> dict[str, Any]:
-        """Returns the arguments of `fit` to use instead of these."""
-        raise NotImplementedError
-
-
 class Observer:
     """Records the norms of a step's gradients, before they are clipped, every few steps.
 
@@ -133,7 +125,7 @@ class FiniteStepModel(keras.Model):
         if isinstance(validation, tuple | list) and len(validation) == 3:
             given["validation_data"] = (*_targets_apart(*validation), validation[2])
         for callback in callbacks_in(given.get("callbacks")):
-            if isinstance(callback, FitCallback):
+            if hasattr(callback, "prepare"):  # ExactResume
                 given = callback.prepare(**given)
         return super().fit(**given)
 

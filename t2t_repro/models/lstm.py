@@ -122,7 +122,7 @@ class LSTMModel(SequenceModel):
             return {"states": states}
         return {"states": states, "memory": memory, "keys": self.decoder.score.keys(memory)}
 
-    def initial_state(self, batch: int, beams: int, length: int = 0):
+    def initial_state(self, batch: int, beams: int):
         """Returns a state of `decode_step`'s form; step 0 begins with that of the encoder."""
         if not self.attends:
             return self.decoder.initial_states(batch, beams)

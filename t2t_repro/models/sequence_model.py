@@ -14,7 +14,6 @@ as models/transformer.py describes them. The trainer needs only `call`; decoding
 import dataclasses
 import functools
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import h5py
@@ -163,9 +162,8 @@ class SequenceModel(FiniteStepModel):
         return ops.where(draw < rate, 0, ids)
 
     def get_config(self):
-        """Returns the constructor's arguments, and what is frozen."""
-        trained = _trained(self)
-        config = {
+        """Returns the constructor's arguments."""
+        return {
             "hparams": dataclasses.asdict(self.hparams),
             "inputs_vocab_size": self.inputs_vocab_size,
             "targets_vocab_size": self.targets_vocab_size,
@@ -173,20 +171,12 @@ class SequenceModel(FiniteStepModel):
             "name": self.name,
             "dtype": keras.dtype_policies.serialize(self.dtype_policy),
         }
-        return config | ({"trained": trained} if trained else {})
 
     @classmethod
     def from_config(cls, config):
-        config = dict(config)
-        trained = config.pop("trained", {})
-        config.pop("batch_parts", None)  # of files saved before
-        model = cls(HParams(**config.pop("hparams")), **config)
-        if trained:
-            model.build()  # some layers are made there
-        for name, layer, _ in list(_named(model)):
-            if name in trained:
-                layer.trainable = trained[name]
-        return model
+        old = ("batch_parts", "trained")  # in files of earlier versions
+        config = {name: value for name, value in config.items() if name not in old}
+        return cls(HParams(**config.pop("hparams")), **config)
 
     @functools.wraps(keras.Model.load_weights)
     def load_weights(self, filepath, skip_mismatch=False, **kwargs):
@@ -216,29 +206,6 @@ def _share_of_this_replica(batch):
         return 1.0
     own = ops.sum(ops.cast(batch["targets"] != 0, "float32"))
     return replicas() * own / ops.maximum(sum_over_replicas(own), 1.0)
-
-
-def _trained(model: keras.Model) -> dict[str, bool]:
-    """Returns {name: whether it is trained} of the layers that differ in this from their holder."""
-    return {
-        name: layer.trainable
-        for name, layer, holder in _named(model)
-        if layer.trainable != (holder is None or holder.trainable)
-    }
-
-
-def _named(layer, name: str = "", holder=None) -> Iterator[tuple[str, Any, Any]]:
-    """Yields (name, layer, the one that holds it) of a layer, of what it holds, and so on.
-
-    A name is that of attributes, as "encoder.layers.1"; "" is the model.
-    """
-    yield name, layer, holder
-    for attribute, value in vars(layer).items():
-        several = isinstance(value, list | tuple)
-        for number, each in enumerate(value if several else [value]):
-            if isinstance(each, keras.layers.Layer) and not attribute.startswith("_"):
-                parts = filter(None, [name, attribute, str(number) if several else ""])
-                yield from _named(each, ".".join(parts), layer)
 
 
 def _check_no_others(path: Any, model: keras.Model) -> None:

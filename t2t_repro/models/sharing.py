@@ -51,12 +51,8 @@ def check(hparams: HParams, problem: Problem, data_dir: str | os.PathLike) -> No
         UserError: naming the hparams to change.
     """
     where = os.fspath(data_dir)
-    if problem.are_vocabularies_separate(where):
-        check_apart(hparams, problem, where)
-
-
-def check_apart(hparams: HParams, problem: Problem, where: str) -> None:
-    """Does what `check` does, of a problem that is known to have two vocabularies."""
+    if not problem.are_vocabularies_separate(where):
+        return
     names = ("shared_embedding", "shared_embedding_and_softmax_weights")
     shared = [name for name in names if getattr(hparams, name)]
     sizes = problem.inputs_vocab_size(where), problem.targets_vocab_size(where)

@@ -6,7 +6,6 @@ On several devices training/distribution.py builds the trainer's step from the p
 import keras
 import tensorflow as tf
 
-from t2t_repro.errors import UserError
 from t2t_repro.models import clipping
 
 
@@ -57,11 +56,6 @@ def differentiate(model, batch, sample_weight=None):
         scaled = optimizer.scale_loss(loss)
     variables = model.trainable_weights
     gradients = tape.gradient(scaled, [variable.value for variable in variables])
-    if apart := [v.path for v, g in zip(variables, gradients, strict=True) if g is None]:
-        raise UserError(
-            "Expected a loss that depends on every trained variable. Received: no gradient "
-            f"for {apart}."
-        )
     if isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
         checked = [loss, 1.0 / optimizer.dynamic_scale.value]  # a scale of 0: no step can be made
     elif clipping.by_global_norm(optimizer):

@@ -229,16 +229,15 @@ class Transformer(SequenceModel):
         heads = [layer.encdec_attention.layer.memory_heads(memory) for layer in self.decoder.layers]
         return {"real": real, "heads": heads}
 
-    def initial_state(self, batch: int, beams: int, length: int = 0) -> dict:
-        """Returns the state of `decode_step` at the start, with room for `length` steps.
+    def initial_state(self, batch: int, beams: int) -> dict:
+        """Returns the state of `decode_step` at the start, without room for any step.
 
         Keys and values stay where they were written, whichever beams live on: "ancestors" int32
         (B, K, L) is the beam of each earlier step that a living beam comes from, -1 at steps that
         are not taken. "caches" are the self-attentions' own.
         """
         caches = [layer.self_attention.layer.initial_cache(batch) for layer in self.decoder.layers]
-        empty = {"ancestors": ops.zeros((batch, beams, 0), dtype="int32"), "caches": caches}
-        return self.make_room(empty, length)
+        return {"ancestors": ops.zeros((batch, beams, 0), dtype="int32"), "caches": caches}
 
     def make_room(self, state: dict, more: int) -> dict:
         """Returns the state with room for `more` steps; it must be used up when this is called."""
@@ -311,17 +310,6 @@ class Transformer(SequenceModel):
         x = self.targets_dropout(x, training=training)
         masks = {"attention_mask": own_mask, "memory_mask": memory_mask}
         return self.decoder(x, memory=memory, **masks, training=training)
-
-    def get_config(self):
-        """Returns the constructor's arguments, and what is frozen.
-
-        Of what the hparams freeze it says whether it is trained: it may be by now.
-        """
-        config = super().get_config()
-        if self.built and (names := _frozen(self.hparams)):
-            told = {name: getattr(self, name).trainable for name in names}
-            config["trained"] = told | config.get("trained", {})
-        return config
 
 
 def _frozen(hparams: HParams) -> list[str]:

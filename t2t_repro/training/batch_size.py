@@ -47,7 +47,7 @@ def find(request: TrainRequest) -> int:
         request: what to train; its data are there.
 
     Raises:
-        UserError: if not even one token fits, or a trial ends for another reason.
+        UserError: if not even one token fits.
     """
     room = _SHARE * min(psutil.virtual_memory().available, process.total_memory())
     if request.config.hparams.effective_batch_size:  # the sums of however many take the same room

@@ -198,7 +198,7 @@ def choose(worker_gpu: int | None = None, environment: Mapping[str, str] = os.en
         environment: where TF_CONFIG is.
 
     Raises:
-        UserError: if there are fewer, or TF_CONFIG is wrong or not supported by the backend.
+        UserError: if there are fewer, or the backend does not support TF_CONFIG.
     """
     cluster, backend = cluster_of(environment), keras.backend.backend()
     if not os.environ.get(TF_CONFIG, "x").strip():

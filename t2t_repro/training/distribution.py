@@ -73,7 +73,7 @@ def step_function(
     of a worker, {"inputs", "targets"} of int32 (B, length). Its devices take consecutive shards of
     it; under JAX they must divide its rows. A second argument, `observed`, asks for the norms of
     the step's gradients. They cost a pass over the gradients, and change nothing. All workers ask
-    or none. Without memory it raises a UserError.
+    or none.
 
     Args:
         model: built and compiled; with run_eagerly, as Keras has it, TensorFlow traces nothing.

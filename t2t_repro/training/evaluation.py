@@ -49,7 +49,7 @@ class Evaluator:
         names: which of `metrics.METRICS`; the loss is always among the results.
     """
 
-    def __init__(self, model: keras.Model, names: Sequence[str] = metrics.TEXT_METRICS):
+    def __init__(self, model: keras.Model, names: Sequence[str]):
         self._names = tuple(names)
         metrics.Accumulator(self._names)  # a wrong name fails now, not after an hour of training
         self._statistics = _Statistics(model)
@@ -62,7 +62,7 @@ class Evaluator:
             dataset: batches of {"inputs": (B, S), "targets": (B, T)}.
 
         Raises:
-            UserError: if there is no batch, or no memory for one.
+            UserError: if there is no batch.
         """
 
         def statistics_of(batch: dict, device: str) -> tuple[dict, np.ndarray]:

@@ -13,7 +13,6 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from keras import ops
 
-from t2t_repro.errors import unknown
 from t2t_repro.scoring.bleu import token_bleu
 from t2t_repro.text.encoders import PAD_ID
 
@@ -124,8 +123,6 @@ METRICS: dict[str, Metric] = {
     "rouge_L_fscore": rouge_l_fscore,
     "edit_distance": edit_distance,
 }
-# What T2T's Text2TextProblem reports.
-TEXT_METRICS = tuple(name for name in METRICS if name != "edit_distance")
 
 
 class Accumulator:
@@ -133,15 +130,9 @@ class Accumulator:
 
     Args:
         names: names of `METRICS`. `loss` is always there.
-
-    Raises:
-        UserError: on an unknown name.
     """
 
-    def __init__(self, names: Sequence[str] = TEXT_METRICS):
-        for name in names:
-            if name not in METRICS:
-                raise unknown("metric", name, METRICS)
+    def __init__(self, names: Sequence[str]):
         self._metrics = {"loss": loss} | {name: METRICS[name] for name in names}
         self._sums = dict.fromkeys(self._metrics, 0.0)
         self._weights = dict.fromkeys(self._metrics, 0.0)

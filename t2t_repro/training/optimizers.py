@@ -6,7 +6,6 @@ norm, accumulate, update. `iterations` counts batches, as T2T's global step.
 """
 
 import inspect
-import itertools
 from typing import Any, NamedTuple
 
 import keras
@@ -16,7 +15,6 @@ from t2t_repro.config import HParams, snake_case
 from t2t_repro.layers import kernels
 from t2t_repro.layers.layer import FusedVariable
 from t2t_repro.training import learning_rate as learning_rates
-from t2t_repro.training import trainable
 from t2t_repro.training.trainable import gathered
 
 
@@ -30,7 +28,7 @@ def from_hparams(hparams: HParams) -> keras.optimizers.Optimizer:
     Raises:
         UserError: if the optimizer or its learning-rate schedule is unknown or not defined.
     """
-    trainable.check(hparams)
+    rate = learning_rates.schedule(hparams)  # refuses unknown names
     kind = KINDS[snake_case(hparams.optimizer)]
     # An argument has the name of its hparam: beta1 is optimizer_adam_beta1.
     prefix = f"optimizer_{kind.make.__name__.lower()}_"
@@ -41,7 +39,7 @@ def from_hparams(hparams: HParams) -> keras.optimizers.Optimizer:
         own["accumulate_steps"] = gathered(hparams)
         own["decoupled_decay"] = hparams.weight_decay * (kind.t2t_slots == "AdamW")
     return kind.make(
-        learning_rate=learning_rates.schedule(hparams),
+        learning_rate=rate,
         l2=hparams.weight_decay,
         clip_norm=hparams.clip_grad_norm,
         use_ema=hparams.ema_decay > 0,
@@ -311,8 +309,8 @@ class Adafactor(Optimizer):
 
     def _update(self, gradient, variable, learning_rate):
         index = self._get_variable_index(variable)
-        axis, sizes = _parts(self._trainable_variables[index])
-        cuts = list(itertools.accumulate(sizes))[:-1]
+        own = self._trainable_variables[index]
+        axis, cuts = (own.axis, own.cuts) if isinstance(own, FusedVariable) else (0, [])
         value = ops.convert_to_tensor(variable)
         parts = zip(
             ops.split(gradient, cuts, axis) if cuts else [gradient],
@@ -358,16 +356,13 @@ class Adafactor(Optimizer):
         return beta2 * (1.0 - ops.power(beta2, count - 1.0)) / (1.0 - ops.power(beta2, count))
 
 
-def _parts(variable) -> tuple[int, tuple[int, ...]]:
-    """Returns the axis of a fused variable's parts, and their sizes; there may be none."""
-    return (variable.axis, variable.sizes) if isinstance(variable, FusedVariable) else (0, ())
-
-
 def _part_shapes(variable) -> list[tuple[int, ...]]:
     """Returns the shape of each part of `variable`; of the whole when it has none."""
     shape = tuple(variable.shape)
-    axis, sizes = _parts(variable)
-    return [(*shape[:axis], size, *shape[axis + 1 :]) for size in sizes] or [shape]
+    if not isinstance(variable, FusedVariable):
+        return [shape]
+    axis = variable.axis
+    return [(*shape[:axis], size, *shape[axis + 1 :]) for size in variable.sizes]
 
 
 def _rms(x):

@@ -323,8 +323,8 @@ class Trainer:
         """Trains to the end of the plan; returns the state of the run.
 
         Raises:
-            UserError: if the loss or a gradient is not finite (the step is named), there is no
-                memory, or all checkpoints are damaged.
+            UserError: if the loss or a gradient is not finite (the step is named), or all
+                checkpoints are damaged.
             Interrupted: on a signal, inside `process.handle_signals`. The step that ran is saved.
             OSError: if a checkpoint could not be written; the earlier ones are whole.
         """

@@ -179,13 +179,9 @@ def _rows(
     mine: np.ndarray, theirs: np.ndarray, parts: Iterable[Sequence[int]]
 ) -> tuple[np.ndarray, dict[str, int]]:
     """Returns a table with the parent's rows, or means of them, where they exist."""
-    counted: Counter[str] = Counter(taken=0, made=0)
-    table = mine.copy()
+    table, counted = mine.copy(), {"taken": 0, "made": 0}
     for i, ids in enumerate(parts):
-        if len(ids) == 1:
-            table[i] = theirs[ids[0]]
-        elif ids:
+        if ids:
             table[i] = theirs[list(ids)].astype("float32").mean(0).astype(table.dtype)
-        counted["taken" if len(ids) == 1 else "made" if ids else "new"] += 1
-    counted["new"] = len(table) - counted["taken"] - counted["made"]  # what pads it, too
-    return table, dict(counted)
+            counted["taken" if len(ids) == 1 else "made"] += 1
+    return table, counted | {"new": len(table) - sum(counted.values())}  # what pads it, too

@@ -24,7 +24,7 @@ def decoded(model, sentences):
     inputs, targets = sentences["inputs"], sentences["targets"]
     beams = 2
     memory = model.start_decoding(inputs)
-    state = model.initial_state(len(inputs), beams, targets.shape[1])
+    state = model.make_room(model.initial_state(len(inputs), beams), targets.shape[1])
     parents = np.repeat(np.arange(beams, dtype="int32")[None], len(inputs), axis=0)
     last, found = np.zeros((len(inputs), beams), "int32"), []
     for step in range(targets.shape[1]):

@@ -73,6 +73,7 @@ def main():
     from t2t_repro.models.transformer import Transformer
     from t2t_repro.training import devices
     from t2t_repro.training.evaluation import Evaluator
+    from t2t_repro.training.metrics import METRICS
 
     where = devices.here(2)
     hparams = registry.get_hparams("transformer_test", "num_hidden_layers=1")
@@ -113,7 +114,7 @@ def main():
             results.setdefault(f"pair {n}", []).append(values.tolist())
         links = [float(ord(c)) for text in engine.align(pairs, None) for c in text]
         results.setdefault("links", []).append(links)
-        for name, value in Evaluator(model).evaluate(Batches()).items():
+        for name, value in Evaluator(model, list(METRICS)).evaluate(Batches()).items():
             results.setdefault(name, []).append(value)
     said = {"results": results, "devices": copies.devices_of(two)}
     if keras.backend.backend() == "tensorflow":

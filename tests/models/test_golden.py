@@ -75,7 +75,7 @@ def test_decoding_step_by_step_gives_the_same_logits(golden, model):
     inputs, targets = golden.batch.values()
     beams, length = 2, targets.shape[1] + 1
     memory = model.start_decoding(inputs)
-    state = model.initial_state(len(inputs), beams, length)
+    state = model.make_room(model.initial_state(len(inputs), beams), length)
     last = np.zeros((len(inputs), beams), "int32")
     parents = np.repeat(np.arange(beams, dtype="int32")[None], len(inputs), axis=0)
     for step in range(targets.shape[1]):

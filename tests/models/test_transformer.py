@@ -10,7 +10,6 @@ from keras import ops
 
 from t2t_repro import Transformer
 from t2t_repro.config import HParams
-from t2t_repro.errors import UserError
 
 TINY = HParams(
     hidden_size=12,
@@ -71,8 +70,6 @@ def test_a_class_of_ones_own_sees_the_memory_once():
     assert np.array(bias) > 0
     model.process_memory = lambda memory, inputs, training: memory
     assert np.abs(model(BATCH) - logits).max() > 0.1
-    with pytest.raises(UserError, match=r"dense\w*/bias"):
-        model.train_on_batch(BATCH)
 
 
 def loss_and_gradients(model, loss):

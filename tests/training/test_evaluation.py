@@ -21,15 +21,15 @@ def test_lengths_are_padded_only_where_the_model_does_not_see_it(monkeypatch, na
     rng = np.random.default_rng(3)
     batch = {"inputs": rng.integers(2, 9, (3, 37)), "targets": rng.integers(2, 11, (3, 5))}
     batch = {name: ids.astype("int32") for name, ids in batch.items()}
-    expected = Evaluator(model).loss(batch)
+    expected = Evaluator(model, []).loss(batch)
     monkeypatch.setattr(evaluation.keras.backend, "backend", lambda: "jax")
     monkeypatch.setattr(evaluation.copies, "shard_batch", lambda model, grown: grown)
-    assert Evaluator(model).loss(batch) == pytest.approx(expected, rel=1e-5)
+    assert Evaluator(model, []).loss(batch) == pytest.approx(expected, rel=1e-5)
 
 
 def test_a_model_that_was_evaluated_goes_when_nobody_needs_it(make_model, make_batches):
     model = make_model()
-    assert Evaluator(model).evaluate(make_batches().take(2))["loss"] > 0
+    assert Evaluator(model, []).evaluate(make_batches().take(2))["loss"] > 0
     known = weakref.ref(model)
     del model
     gc.collect()
