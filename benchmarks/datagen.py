@@ -10,6 +10,7 @@ line of JSON for each run. What is written is removed again.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import pathlib
@@ -19,6 +20,8 @@ import string
 import subprocess
 import sys
 import time
+
+import psutil
 
 WORDS = 150_000  # of each language; about half of them occur a few times in a million sentences
 LENGTH, DEVIATION = 25, 10  # words a sentence
@@ -119,27 +122,13 @@ def measure(command: list[str], raw: pathlib.Path, work: pathlib.Path, pairs: in
 
 def tree_memory(pid: int) -> int:
     """The bytes that a process and all below it hold, shared pages divided among their users."""
-    parents = {}
-    for folder in pathlib.Path("/proc").glob("[0-9]*"):
-        try:
-            stat = (folder / "stat").read_text()
-        except OSError:
-            continue
-        parents[int(folder.name)] = int(stat.rpartition(")")[2].split()[1])
-    tree = {pid}
-    while more := {child for child, parent in parents.items() if parent in tree} - tree:
-        tree |= more
-    return sum(map(memory, tree))
-
-
-def memory(pid: int) -> int:
-    for name, field in (("smaps_rollup", "Pss:"), ("status", "VmRSS:")):
-        try:
-            lines = pathlib.Path(f"/proc/{pid}/{name}").read_text().splitlines()
-        except OSError:
-            continue
-        return 1024 * sum(int(line.split()[1]) for line in lines if line.startswith(field))
-    return 0
+    total = 0
+    with contextlib.suppress(psutil.Error):  # it has ended
+        root = psutil.Process(pid)
+        for each in (root, *root.children(recursive=True)):
+            with contextlib.suppress(psutil.Error):
+                total += each.memory_full_info().pss
+    return total
 
 
 if __name__ == "__main__":

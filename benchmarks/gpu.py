@@ -26,7 +26,7 @@ from absl import flags
 from t2t_repro import cli, progress
 from t2t_repro.errors import UserError, unknown
 from t2t_repro.fields import flag
-from t2t_repro.files import write_text_atomic
+from t2t_repro.files import write_json
 
 BACKENDS = {"tensorflow": "pip install 'tensorflow[and-cuda]'", "jax": "pip install 'jax[cuda12]'"}
 TRAINING = (("tensorflow", False), ("tensorflow", True), ("jax", False))  # backend, XLA by a flag
@@ -69,7 +69,7 @@ def main(args: flags.FlagValues, run: Callable[[list[str]], Row] | None = None) 
     for row in measured(args, run or in_a_process):
         rows.append(row)
         print(json.dumps(row), flush=True)
-        write_text_atomic(args.json_file, json.dumps(rows, indent=1) + "\n")
+        write_json(args.json_file, rows)
     done = [row for row in rows if "failure" not in row]
     if not done:
         raise UserError(

@@ -21,7 +21,7 @@ import nltk
 import numpy as np
 
 from t2t_repro import progress
-from t2t_repro.files import write_text_atomic
+from t2t_repro.files import write_json, write_text_atomic
 from t2t_repro.parsing import score, trees
 from t2t_repro.text import raw
 
@@ -156,7 +156,7 @@ def main(argv: list[str] | None = None) -> dict:
     }
     print(json.dumps(found, indent=1))
     if args.json_file:
-        write_text_atomic(args.json_file, json.dumps(found, indent=1) + "\n")
+        write_json(args.json_file, found)
     return found
 
 

@@ -28,4 +28,3 @@ class Text2textTmpdirDistill(TranslateDistillProblem, Text2textTmpdir):
     def prepare_vocabulary(self, data_dir: str, tmp_dir: str, count: Count = count_tokens) -> None:
         if self._asked_files:
             Text2textTmpdir.prepare_vocabulary(self, data_dir, tmp_dir, count)
-        super().prepare_vocabulary(data_dir, tmp_dir, count)

@@ -45,15 +45,12 @@ class TranslateEndeWmt32k(TranslateProblem):
     approx_train_samples = 4_600_000
 
     approx_vocab_size = 2**15
-
-    @property
-    def additional_training_datasets(self) -> list:
-        """Files to add to the training data."""
-        return []
+    train_datasets = _TRAIN
+    additional_training_datasets: list = []
 
     def source_data_files(self, dataset_split: str) -> list:
         train = dataset_split == Split.TRAIN
-        return _TRAIN + self.additional_training_datasets if train else _EVAL
+        return self.train_datasets + self.additional_training_datasets if train else _EVAL
 
 
 @register_problem
@@ -69,10 +66,7 @@ class TranslateEndePc32k(TranslateEndeWmt32k):
     """ParaCrawl 4 alone."""
 
     use_vocab_from_other_problem = TranslateEndeWmt32k()
-
-    def source_data_files(self, dataset_split: str) -> list:
-        train = dataset_split == Split.TRAIN
-        return _PARACRAWL + self.additional_training_datasets if train else _EVAL
+    train_datasets = _PARACRAWL
 
 
 @register_problem

@@ -20,7 +20,7 @@ from t2t_repro.fields import flag, flags_of, types_of
 
 Request = TypeVar("Request")
 # How flags end that "" leaves unsaid, as by a variable of the shell that is not set.
-_NAMED = ("_dir", "_path", "_file", "source", "target")
+_NAMED = ("_dir", "_path", "_file", "_from", "source", "target")
 _JOINED = ("hparams", "ensemble")  # how flags end that may be given again; all others once
 # Whether this is a program's own process: t2t-X, or python -m t2t_repro....
 _IS_PROGRAM = os.path.basename(" ".join(sys.orig_argv[1:2])).startswith("t2t-") or (

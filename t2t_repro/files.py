@@ -6,6 +6,7 @@ import csv
 import errno
 import fcntl
 import hashlib
+import json
 import os
 import pathlib
 import shutil
@@ -110,6 +111,11 @@ def write_text_atomic(path: str | os.PathLike, text: str) -> None:
         file.write(text)
 
 
+def write_json(path: str | os.PathLike, value: Any, ensure_ascii: bool = True) -> None:
+    """Writes a value as JSON, as `write_text_atomic` does."""
+    write_text_atomic(path, json.dumps(value, indent=1, ensure_ascii=ensure_ascii) + "\n")
+
+
 def sha256(path: str | os.PathLike) -> str:
     """Returns the SHA-256 of a file's bytes, in hexadecimal digits."""
     with open(path, "rb") as file:
@@ -180,7 +186,6 @@ def appearing(
     *,
     min_steps: int = 0,
     wait_minutes: float = 0,
-    clock: Any = time,
 ) -> Iterator[Item]:
     """Yields the items by step, and new ones as they appear.
 
@@ -190,17 +195,16 @@ def appearing(
         find: returns the items: {step: item}.
         min_steps: items of earlier steps are skipped.
         wait_minutes: how long to wait for the next, after the caller is done with the last.
-        clock: has `time()` and `sleep(seconds)`.
     """
-    until = clock.time() + 60 * wait_minutes
+    until = time.time() + 60 * wait_minutes
     while True:
         found = {step: item for step, item in find().items() if step >= min_steps}
         if found:
             step = min(found)
             min_steps = step + 1
             yield found[step]
-            until = clock.time() + 60 * wait_minutes
-        elif clock.time() >= until:
+            until = time.time() + 60 * wait_minutes
+        elif time.time() >= until:
             return
         else:
-            clock.sleep(_PAUSE)
+            time.sleep(_PAUSE)

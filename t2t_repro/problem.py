@@ -446,10 +446,7 @@ class TranslateProblem(Text2TextProblem):
     there is a test split its own, for which T2T takes dev's.
     """
 
-    @property
-    def datatypes_to_clean(self) -> list[str] | None:
-        """The kinds of training files to clean; see `parallel.compile_data`."""
-        return None
+    datatypes_to_clean: list[str] | None = None  # of training files; see `parallel.compile_data`
 
     def source_data_files(self, dataset_split: str) -> Any:
         """Returns [[URL or archive, (source file, target file)], ...].

@@ -17,20 +17,18 @@ from t2t_repro import __version__, registry, schema
 from t2t_repro.data import tfrecord
 from t2t_repro.data.job import summary_path
 from t2t_repro.decoding import tune
-from t2t_repro.decoding.settings import DecodeHParams
+from t2t_repro.decoding.settings import KEPT, DecodeHParams
 from t2t_repro.errors import UserError
-from t2t_repro.files import sha256, write_text_atomic
+from t2t_repro.files import sha256, write_json
 from t2t_repro.problem import check_text
 from t2t_repro.run_directory import PROVENANCE, TRAINING_DATA, TUNED
 from t2t_repro.runs import TrainedRun, trained_run
-from t2t_repro.text.encoders import EOS_ID
 from t2t_repro.training import checkpoints, state
 
 RUN = "run"  # what a record is of, if not of an export, whose --format it names
 OK, CHANGED, MISSING, NOT_HERE, NOTE = "ok", "CHANGED", "MISSING", "not here", "note"
 TOLERANCE = 0.01  # of a score, which other hardware computes a little otherwise
 COUNT = 20  # golden sentences
-_FIELDS = ("beam_size", "alpha", "extra_length", "max_input_size")  # that decide a translation
 _PACKAGES = {"tensorflow", "tensorflow-text", "keras", "numpy", "jax", "sacrebleu", "ctranslate2"}
 _Path = str | os.PathLike
 Translations = list[tuple[str, float]]  # the best of each sentence, and its score
@@ -93,8 +91,7 @@ class Provenance:
 
     def write(self, folder: pathlib.Path) -> None:
         """Writes it into a folder."""
-        text = json.dumps(dataclasses.asdict(self), indent=1, ensure_ascii=False)
-        write_text_atomic(folder / PROVENANCE, text + "\n")
+        write_json(folder / PROVENANCE, dataclasses.asdict(self), ensure_ascii=False)
 
 
 def read(folder: _Path) -> Provenance | None:
@@ -178,7 +175,7 @@ def write(
         programs=(*(earlier.programs if earlier else ()), _program(program)),
         data=data,
         files=files,
-        decoding={name: getattr(settings, name) for name in _FIELDS},
+        decoding={name: getattr(settings, name) for name in KEPT},
         scores=same.scores if same else _scores(run, checkpoint),
         golden=tuple(Golden(text, best, round(float(s), 6)) for text, (best, s) in pairs),
     ).write(folder)
@@ -241,7 +238,6 @@ def _sources(run: TrainedRun) -> list[str]:
     """Returns sentences of a run's dev split, spread over it; [] where there is no such text, or
     the model, the user's own, does not decode."""
     from t2t_repro.decoding.dev_bleu import DevSample
-    from t2t_repro.decoding.translate import one_line
 
     if not hasattr(registry.get_model(run.config.hparams.model), "decode_step"):
         return []
@@ -250,9 +246,7 @@ def _sources(run: TrainedRun) -> list[str]:
         sample = DevSample(run.problem, run.data_dir, count=COUNT)
     except UserError:
         return []
-    decode = sample.encoders["inputs"].decode
-    texts = (one_line(decode([i for i in ids if i != EOS_ID])).strip() for ids in sample.sources)
-    return [text for text in dict.fromkeys(texts) if text]
+    return [text for text in dict.fromkeys(map(str.strip, sample.texts())) if text]
 
 
 def _data(run: TrainedRun) -> dict[str, dict[str, str]]:

@@ -3,7 +3,7 @@
 `hparams.json` (every resolved value, T2T's file), `run.json` (set, problem, version, seed,
 data_dir, command lines, SHA-256 of the vocabularies), the vocabularies that the run needs,
 `metrics.jsonl`, `checkpoints/`; and, where there is a reason for them, `best/`, `nonfinite/`,
-`provenance.json` and `trainer.lock`.
+`trainer.lock` and the files that the constants below name.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ from typing import Any
 from t2t_repro import registry, schema
 from t2t_repro.config import HParams, may_change
 from t2t_repro.errors import UserError, changes
-from t2t_repro.files import sha256, write_text_atomic, writing
+from t2t_repro.files import sha256, write_json, write_text_atomic, writing
 
 TUNED = "decoding.json"  # in a run that t2t-avg-all --tune has made: how to decode with it
 PROVENANCE = "provenance.json"  # what it was made of, and how it translates
@@ -149,7 +149,7 @@ class RunDirectory:
         run = {name: value for name, value in run.items() if name not in left_out}
         self.path.mkdir(parents=True, exist_ok=True)
         write_text_atomic(self.path / "hparams.json", hparams.to_json())
-        write_text_atomic(self.path / "run.json", json.dumps(run, indent=1) + "\n")
+        write_json(self.path / "run.json", run)
         vars(self).pop("config", None)  # what was read is old
         return news
 

@@ -4,7 +4,6 @@ import contextlib
 import dataclasses
 import functools
 import hashlib
-import json
 import os
 import pathlib
 import shlex
@@ -131,8 +130,7 @@ class Stages:
         return found
 
     def _write(self) -> None:
-        text = json.dumps(dataclasses.asdict(self.record), indent=1)
-        files.write_text_atomic(self._path, text + "\n")
+        files.write_json(self._path, dataclasses.asdict(self.record))
 
 
 @contextlib.contextmanager

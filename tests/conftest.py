@@ -24,7 +24,7 @@ if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
 import numpy as np
 import pytest
 
-from t2t_repro import registry
+from t2t_repro import files, registry
 from t2t_repro.config import HParams
 
 gc.set_threshold(50_000, 20, 100)  # little of what is imported is garbage
@@ -270,9 +270,15 @@ class FakeClock:
 
 
 @pytest.fixture
-def make_clock():
+def make_clock(monkeypatch):
     """Makes a clock for `files.appearing`."""
-    return FakeClock
+
+    def made(*after_nap):
+        clock = FakeClock(*after_nap)
+        monkeypatch.setattr(files, "time", clock)
+        return clock
+
+    return made
 
 
 @pytest.fixture(params=[signal.SIGTERM, signal.SIGINT], ids=lambda signum: signum.name)

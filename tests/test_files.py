@@ -129,7 +129,7 @@ def test_what_passes_through_is_written_to_and_destroys_nothing(here):
 def test_what_is_there_comes_by_step_and_what_is_new_as_it_appears(make_clock):
     there = {30: "c", 10: "a", 20: "b"}
     clock = make_clock(lambda naps: there.update({40: "d", 5: "old"}) if naps == 2 else None)
-    found = files.appearing(lambda: there, min_steps=15, wait_minutes=0.5, clock=clock)
+    found = files.appearing(lambda: there, min_steps=15, wait_minutes=0.5)
     assert [next(found), next(found), next(found)] == ["b", "c", "d"]
     clock.now += 1000  # what the caller takes for an item does not count
     assert list(found) == []

@@ -25,9 +25,7 @@ import dataclasses
 import os
 import pathlib
 import shlex
-import time
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator
 
 from absl import flags
 
@@ -89,15 +87,11 @@ def tune_run(args: flags.FlagValues) -> None:
     print(f"Translate: t2t-decoder --output_dir={known} --decode_interactive")
 
 
-def average_all(
-    request: AverageRequest, *, say: Callable[[str], None] = print, clock: Any = time
-) -> list[pathlib.Path]:
+def average_all(request: AverageRequest) -> list[pathlib.Path]:
     """Writes the average of each `n` successive checkpoints of a run as a run directory.
 
     Args:
         request: the run, and which averages.
-        say: gets a line for each average.
-        clock: as in `files.appearing`.
 
     Returns:
         The checkpoints written.
@@ -121,13 +115,12 @@ def average_all(
         lambda: {checkpoints.step_of(p): p for p in checkpoints.list_checkpoints(run.path)},
         min_steps=least,
         wait_minutes=request.wait_minutes,
-        clock=clock,
     )
     if request.last_only:
         paths = list(paths)[-n:]
 
     def gone(path: pathlib.Path) -> None:
-        say(
+        print(
             f"Skipped {path.name}: t2t-trainer removed it before it was read. Train with a larger "
             "--keep_checkpoint_max to avoid this."
         )
@@ -144,7 +137,7 @@ def average_all(
 
         for path in checkpoints.rolling_average(counted(), out.checkpoints_dir, n):
             written.append(path)
-            say(f"Averaged {', '.join(p.name for p in seen[-n:])} as {path}.")
+            print(f"Averaged {', '.join(p.name for p in seen[-n:])} as {path}.")
     if not written:
         raise UserError(
             f"Expected at least n={n} checkpoints in {run.checkpoints_dir}. Received: "

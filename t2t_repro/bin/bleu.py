@@ -12,14 +12,13 @@ table are not comparable with each other; report "sacrebleu" with its signature.
 """
 
 import dataclasses
-import json
 
 from absl import flags
 
 from t2t_repro import cli
 from t2t_repro.errors import UserError
 from t2t_repro.fields import flag
-from t2t_repro.files import check_outputs, write_text_atomic
+from t2t_repro.files import check_outputs, write_json
 from t2t_repro.scoring.bleu import score
 from t2t_repro.scoring.files import lines_of
 from t2t_repro.scoring.significance import paired
@@ -65,8 +64,7 @@ def main(args: flags.FlagValues) -> None:
     else:
         report = _score_directory(cli.request(args, view.DirectoryRequest))
     if args.json_file is not None:
-        text = json.dumps(report, indent=2, ensure_ascii=False)
-        write_text_atomic(args.json_file, text + "\n")
+        write_json(args.json_file, report, ensure_ascii=False)
 
 
 def _score_directory(request: view.DirectoryRequest) -> list[dict]:

@@ -12,7 +12,6 @@ model scores above 0 there. For a BLEU to publish, decode and use t2t-bleu.
 
 import dataclasses
 import hashlib
-import json
 import os
 import pathlib
 from typing import Any
@@ -21,7 +20,7 @@ from absl import flags
 
 from t2t_repro import cli
 from t2t_repro.fields import flag
-from t2t_repro.files import write_text_atomic
+from t2t_repro.files import write_json
 from t2t_repro.runs import TrainedRun, trained_run
 
 
@@ -49,7 +48,7 @@ def main(args: flags.FlagValues) -> None:
     print(f"{result['problem']}, {what}, {result['checkpoint']}")
     apart = _apart(run, result, request.eval_steps)
     path = run.path / f"eval-{result['split']}-{result['step']}{apart}.json"
-    write_text_atomic(path, json.dumps(result, indent=1) + "\n")
+    write_json(path, result)
     print(f"Written to {path}.")
 
 

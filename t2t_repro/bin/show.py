@@ -59,7 +59,7 @@ def main(args: flags.FlagValues) -> None:
         return
     found = view(RunDirectory(args.output_dir))
     if args.json:
-        print(json.dumps({**found.as_dict(), "next": next_steps(found)}, indent=1))
+        print(json.dumps({**dataclasses.asdict(found), "next": next_steps(found)}, indent=1))
     else:
         show(found)
 
@@ -106,14 +106,14 @@ def show(of: RunView) -> None:
         out.print(f"  {text}")
 
 
-def sparkline(values: Sequence[float], width: int = _WIDTH, bars: str = _BARS) -> str:
-    """Returns values as a line of at most `width` bars, each the mean of its share of them."""
-    width = min(width, len(values))
+def sparkline(values: Sequence[float]) -> str:
+    """Returns values as a line of at most _WIDTH bars, each the mean of its share of them."""
+    width = min(_WIDTH, len(values))
     cuts = [i * len(values) // width for i in range(width + 1)]
     means = [statistics.fmean(values[a:b]) for a, b in itertools.pairwise(cuts)]
     low, high = min(means), max(means)
-    scale = (len(bars) - 1) / (high - low) if high > low else 0.0
-    return "".join(bars[round((value - low) * scale)] for value in means)
+    scale = (len(_BARS) - 1) / (high - low) if high > low else 0.0
+    return "".join(_BARS[round((value - low) * scale)] for value in means)
 
 
 def _standing(of: RunView) -> str:

@@ -29,7 +29,6 @@ from absl import flags
 from t2t_repro import __version__, cli, registry
 from t2t_repro.bin import datagen, fine_tuning, quickstart
 from t2t_repro.config import HParams
-from t2t_repro.errors import UserError
 from t2t_repro.fields import flag, flags_of, parse_overrides
 from t2t_repro.problem import Problem, check_text
 from t2t_repro.run_directory import RunConfig, RunDirectory, problem_of
@@ -184,8 +183,6 @@ def request_of(args: flags.FlagValues) -> TrainRequest:
     Raises:
         UserError: if they lack something or contradict each other.
     """
-    if args.warm_start_from == "":  # it would begin with random weights
-        raise UserError("Expected --warm_start_from=RUN. Received: an empty value.")
     values, before = fill(args)
     usr_dir = args.t2t_usr_dir and os.path.abspath(os.path.expanduser(args.t2t_usr_dir))
     if (source := values["warm_start_from"]) and values["schedule"] != "evaluate":

@@ -16,11 +16,9 @@ import contextlib
 import dataclasses
 import datetime
 import functools
-import json
 import os
 import pathlib
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from absl import flags
@@ -35,7 +33,7 @@ from t2t_repro.decoding.decode_files import (
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
 from t2t_repro.fields import flag
-from t2t_repro.files import appearing, sha256, write_text_atomic
+from t2t_repro.files import appearing, sha256, write_json
 from t2t_repro.runs import TrainedRun, trained_run
 from t2t_repro.scoring.files import StepFile, files_by_step, score_files
 from t2t_repro.views import scores as view
@@ -85,20 +83,12 @@ def main(args: flags.FlagValues) -> None:
         print(f"Written to {request.translations_dir}: scores.json, scores.csv, scores.png")
 
 
-def translate_all(
-    run: TrainedRun,
-    request: TranslateAllRequest,
-    *,
-    say: Callable[[str], None] = progress.on_stderr,
-    clock: Any = time,
-) -> Iterator[tuple[StepFile, Any]]:
+def translate_all(run: TrainedRun, request: TranslateAllRequest) -> Iterator[tuple[StepFile, Any]]:
     """Yields the translation of each checkpoint, and its BLEU scores (None without a reference).
 
     Args:
         run: the run.
         request: what to translate, and how.
-        say: receives messages and the progress.
-        clock: as in `files.appearing`.
 
     Raises:
         UserError: if there is no whole checkpoint, or the folder holds translations of something
@@ -140,11 +130,11 @@ def translate_all(
     where = devices.here()  # before the threads of the searches are set
     searches = job.searches()
     model = run.on(where).new_model(with_weights=settings.return_alignments)
-    translator = run.translator(ModelEngine(model, searches), settings, warn=say)
+    translator = run.translator(ModelEngine(model, searches), settings, warn=progress.on_stderr)
     translations = functools.partial(best_translations, settings=settings)
-    done = False
+    done, say = False, progress.on_stderr
     least, minutes = request.min_steps, request.wait_minutes
-    for step in appearing(steps, min_steps=least, wait_minutes=minutes, clock=clock):
+    for step in appearing(steps, min_steps=least, wait_minutes=minutes):
         path, target = run.checkpoints_dir / f"ckpt-{step}", folder / name_of(step)
         saved = path.stat().st_mtime if path.exists() else 0
         # A translation has the time of its checkpoint, in whole seconds on some file systems.
@@ -181,7 +171,7 @@ def _check_folder(folder: pathlib.Path, made_with: dict[str, Any]) -> None:
             f"{', '.join(names)}. Received: other translations, or no {_SETTINGS}. {how}"
         )
     if not before:
-        write_text_atomic(path, json.dumps(made_with, indent=1) + "\n")
+        write_json(path, made_with)
 
 
 console = cli.program(__name__, "t2t-translate-all", __doc__, (TranslateAllRequest,), main)

@@ -16,7 +16,6 @@ a head, a layer, the positions, the mask or the scaling switched off.
 """
 
 import dataclasses
-import json
 from pathlib import Path
 
 from absl import flags
@@ -24,7 +23,7 @@ from absl import flags
 from t2t_repro import cli, progress
 from t2t_repro.errors import UserError
 from t2t_repro.fields import flag
-from t2t_repro.files import write_csv, write_text_atomic, writing
+from t2t_repro.files import write_csv, write_json, write_text_atomic, writing
 from t2t_repro.runs import TrainedRun, trained_run
 
 
@@ -81,7 +80,7 @@ def explain(run: TrainedRun, request: VisualizeRequest, path: Path) -> Path:
         run.encoders,
         f"{run.path.name}: {run.problem.name}",
         request.source or example,
-        *(settings.beam_size, settings.alpha, settings.extra_length),
+        settings,
     )
     write_text_atomic(path, page)
     return path
@@ -118,8 +117,7 @@ def attention(run: TrainedRun, request: VisualizeRequest, source: str, folder: P
         "target_tokens": attention.tokens(encoders["targets"], ids[1]),
         "heads": [dataclasses.asdict(head) for head in heads],
     }
-    text = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
-    write_text_atomic(folder / "heads.json", text)
+    write_json(folder / "heads.json", content, ensure_ascii=False)
     write_csv(folder / "heads.csv", content["heads"], ".6f")
     page = attention_page.page(maps, heads, f"Attention of {run.path.name}")
     write_text_atomic(folder / "attention.html", page)

@@ -76,7 +76,6 @@ class Index:
             self._sizes.append(len(of_text))
             for run in of_text:
                 self._by_run.setdefault(run, []).append(number)
-        self._runs = set(self._by_run)
 
     def drop(self, number: int, text: str) -> None:
         """Removes a sentence, whose text is `text`."""
@@ -86,7 +85,6 @@ class Index:
             self._by_run[run].remove(number)
             if not self._by_run[run]:
                 del self._by_run[run]
-                self._runs.discard(run)
 
     def same(self, text: str) -> list[int]:
         """Returns the sentences of the same words."""
@@ -96,8 +94,8 @@ class Index:
         """Returns the sentences of the same words, or that share half of the runs of the longer."""
         found = words(text)
         same = self._by_words.get(found, [])
-        hits = self._runs.intersection(runs(found))
-        size = len(set(runs(found))) if hits else 0
+        of_text = set(runs(found))
+        hits, size = self._by_run.keys() & of_text, len(of_text)
         if 2 * len(hits) < size or not hits:
             return same
         shared: dict[int, int] = {}

@@ -3,7 +3,6 @@ user's."""
 
 import dataclasses
 import itertools
-import json
 import os
 import pathlib
 from collections.abc import Mapping, Sequence
@@ -11,7 +10,7 @@ from typing import Any
 
 from t2t_repro import schema
 from t2t_repro.errors import UserError
-from t2t_repro.files import sha256, write_text_atomic
+from t2t_repro.files import sha256, write_json
 
 NAME = "raw-text.json"
 REPEATED = "repeated"  # in the summary of t2t-datagen: what `repeated` returns, where it is not 1
@@ -78,8 +77,7 @@ class Record:
 
     def write(self, folder: pathlib.Path) -> None:
         """Replaces the record in `folder`."""
-        text = json.dumps(dataclasses.asdict(self), indent=1, ensure_ascii=False)
-        write_text_atomic(folder / NAME, text + "\n")
+        write_json(folder / NAME, dataclasses.asdict(self), ensure_ascii=False)
 
 
 def shown(path: str) -> str:

@@ -13,7 +13,6 @@ import dataclasses
 import functools
 import hashlib
 import itertools
-import json
 import os
 import pathlib
 import random
@@ -27,7 +26,7 @@ from t2t_repro.data import corpus_check, packing, tfrecord
 from t2t_repro.data.job import Files, Job, is_encoded_by_sample, summary_path
 from t2t_repro.data.packing import SIDES
 from t2t_repro.errors import UserError
-from t2t_repro.files import INCOMPLETE, write_text_atomic, writing
+from t2t_repro.files import INCOMPLETE, write_json, writing
 from t2t_repro.problem import Problem, Sample, Split
 from t2t_repro.text import raw, tokenizer
 from t2t_repro.text.vocabulary_size import VocabularySize
@@ -451,7 +450,7 @@ def _origin(job: Job, summary: Mapping[str, Any]) -> dict[str, Any]:
 
 def _write_summary(job: Job, summary: dict[str, Any]) -> None:
     path = summary_path(job.problem, job.data_dir)
-    write_text_atomic(path, json.dumps(summary, indent=1) + "\n")
+    write_json(path, summary)
 
 
 # --- the vocabulary: may it be used, or made again? -----------------------------------------------

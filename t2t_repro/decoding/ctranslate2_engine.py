@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from t2t_repro import schema
-from t2t_repro.decoding.search import USUAL, Engine, Search, Sentences
+from t2t_repro.decoding.search import Engine, Search, Sentences
 from t2t_repro.errors import UserError
 from t2t_repro.files import sha256
 from t2t_repro.text.encoders import EOS_ID
@@ -108,7 +108,7 @@ class CTranslate2Engine(Engine):
                     "earlier version of t2t_repro wrote the model, delete its folder."
                 )
 
-    def decode(self, sentences: Sentences, search: Search = USUAL) -> tuple[np.ndarray, np.ndarray]:
+    def decode(self, sentences: Sentences, search: Search) -> tuple[np.ndarray, np.ndarray]:
         top_beams = search.top_beams
         tokens = [[self.source[i] for i in row if i] for row in sentences.inputs]
         if self.adds_end:  # which each source has; exports of earlier versions do not add it

@@ -421,7 +421,7 @@ def translate_file(
     *,
     prefixes: str | os.PathLike | None = None,
     as_json: bool = False,
-) -> int:
+) -> None:
     """Translates a file line by line.
 
     Killed and called again, it resumes after the last finished window and ends with the same files.
@@ -437,9 +437,6 @@ def translate_file(
         prefixes: a file with the beginning of each translation, as many lines; an empty line forces
             nothing.
         as_json: `target` gets what `json_file` would get.
-
-    Returns:
-        The number of lines of the file.
 
     Raises:
         UserError: if the file is empty, or a line cannot be encoded.
@@ -477,7 +474,6 @@ def translate_file(
                 text = "".join(translator.format(beams) + "\n" for beams in results)
                 details = "".join(map(_as_json, window, results))
                 append([details if as_json else text] + [details] * (json_file is not None))
-    return total
 
 
 def translate_examples(
@@ -485,7 +481,7 @@ def translate_examples(
     examples: Iterable[dict[str, list[int]]],
     target: str | os.PathLike,
     report: Report = print,
-) -> int:
+) -> None:
     """Decodes the examples of a dataset; writes outputs, inputs and targets side by side.
 
     As tensor2tensor, the inputs and targets take the name of `target` with its last part replaced;
@@ -496,9 +492,6 @@ def translate_examples(
         examples: {"inputs": ids, "targets": ids}, each ending with 1.
         target: the file of the outputs.
         report: receives messages, and at the end how many sentences in what time.
-
-    Returns:
-        The number of examples.
     """
     from t2t_repro.decoding.translate import one_line
 
@@ -520,7 +513,6 @@ def translate_examples(
                 for name, file in beside.items():
                     ids = [i for i in example[name] if i != EOS_ID]
                     file.write(one_line(translator.encoders[name].decode(ids)) + "\n")
-    return len(examples)
 
 
 def _as_json(line: str, hypotheses: "list[Hypothesis]") -> str:

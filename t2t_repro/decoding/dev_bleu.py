@@ -48,9 +48,18 @@ class Sample:
         """The digest of the sentences and references."""
         return hashlib.sha256(json.dumps([self.sources, self.references]).encode()).hexdigest()
 
+    def texts(self) -> list[str]:
+        """Returns the sentences, one line each."""
+        decode = self.encoders["inputs"].decode
+        return [one_line(decode([i for i in ids if i != EOS_ID])) for ids in self.sources]
+
     def score(self, engine: Engine, settings: DecodeHParams) -> float:
         """Returns the BLEU of an engine's translations, in percent."""
-        return self._bleu.score(self.written(engine, settings))
+        return self.bleu(self.written(engine, settings))
+
+    def bleu(self, lines: Sequence[str]) -> float:
+        """Returns the BLEU of translations, in percent."""
+        return self._bleu.score(lines)
 
     def written(self, engine: Engine, settings: DecodeHParams) -> list[str]:
         """Returns an engine's translation of each sentence, one line."""

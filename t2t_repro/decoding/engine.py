@@ -27,7 +27,6 @@ from t2t_repro.decoding.pairs import LogProbs, MostAttended, align, run_pairs
 from t2t_repro.decoding.program import static_shapes
 from t2t_repro.decoding.search import (
     FEW_ROWS,
-    USUAL,
     Advance,
     Engine,
     Pair,
@@ -157,7 +156,7 @@ class ModelEngine(Engine):
         return align(self._most_attended, pairs, encoders)
 
     def decode_all(
-        self, batches: Sequence[Sentences], search: Search = USUAL
+        self, batches: Sequence[Sentences], search: Search
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """As many batches at once as there are places; threads share the remaining ones."""
         places = self._places(search)
@@ -179,7 +178,7 @@ class ModelEngine(Engine):
             return self._devices
         return self._devices * self._searches
 
-    def decode(self, sentences: Sentences, search: Search = USUAL) -> tuple[np.ndarray, np.ndarray]:
+    def decode(self, sentences: Sentences, search: Search) -> tuple[np.ndarray, np.ndarray]:
         places = self._places(search)
         parts = min(len(places), len(sentences)) if search.per_sentence else 1
         if len(self._devices) > 1:  # of which each traces the search first, for seconds

@@ -91,9 +91,6 @@ class Search:
     sampling: Sampling | None = None
 
 
-USUAL = Search()
-
-
 @dataclass(frozen=True)
 class Sentences:
     """A batch to decode; the first axis of each array is B.
@@ -144,7 +141,7 @@ class Engine(abc.ABC):
         """Engines with the same fingerprint decode alike."""
 
     @abc.abstractmethod
-    def decode(self, sentences: Sentences, search: Search = USUAL) -> tuple[np.ndarray, np.ndarray]:
+    def decode(self, sentences: Sentences, search: Search) -> tuple[np.ndarray, np.ndarray]:
         """Decodes a batch.
 
         Returns:
@@ -154,7 +151,7 @@ class Engine(abc.ABC):
         """
 
     def decode_all(
-        self, batches: Sequence[Sentences], search: Search = USUAL
+        self, batches: Sequence[Sentences], search: Search
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yields what `decode` returns of each batch, in order; several may be in work at once."""
         for sentences in batches:

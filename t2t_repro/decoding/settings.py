@@ -12,6 +12,8 @@ from t2t_repro.errors import UserError, unknown
 LONGEST_INPUT = 1024  # tokens; see max_input_size
 FILLER = -1e5  # fillers for missing hypotheses score below
 T2T_BATCH_SIZE = 32
+# They decide the best translation: an export keeps them, in its graph or in provenance.json.
+KEPT = ("beam_size", "alpha", "extra_length", "max_input_size")
 
 # tensor2tensor's options without effect here, with their defaults, the only allowed values.
 _INERT = r"""

@@ -8,7 +8,7 @@ size takes constant memory. decoding/decode_files.py writes files.
 import contextlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import groupby, islice, repeat
+from itertools import groupby, islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -121,21 +121,12 @@ class Translator:
         )
         return [*ids[: self.longest - 1], EOS_ID]
 
-    def translate_lines(
-        self, lines: Iterable[str], prefixes: Iterable[str] | None = None
-    ) -> Iterator[list[Hypothesis]]:
+    def translate_lines(self, lines: Iterable[str]) -> Iterator[list[Hypothesis]]:
         """Yields the hypotheses of each line, best first, in the lines' order.
 
-        An empty line has one empty hypothesis.
-
-        Args:
-            lines: the sentences; read a window at a time.
-            prefixes: the beginning of each translation, whole words; tensor2tensor's
-                partial_targets. It is part of the translation.
+        An empty line has one empty hypothesis. The lines are read a window at a time.
         """
-        begun = repeat(None) if prefixes is None else prefixes
-        pairs = zip(lines, begun, strict=prefixes is not None)
-        for _, results in self.translate_windows(pairs):
+        for _, results in self.translate_windows((line, None) for line in lines):
             yield from results
 
     def translate_windows(
@@ -147,7 +138,8 @@ class Translator:
         """Yields lines and their hypotheses, as `translate_lines`, a window at a time.
 
         Args:
-            pairs: the sentences, and the beginning of each translation; None, in all pairs: open.
+            pairs: the sentences, and the beginning of each translation, whole words, which is part
+                of it: tensor2tensor's partial_targets. None, in all pairs: open.
             progress: gets the number of sentences of each finished batch.
             before: how many lines come before the first, for the numbers in messages.
         """

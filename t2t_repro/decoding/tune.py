@@ -10,7 +10,6 @@ all programs that decode read.
 
 import dataclasses
 import hashlib
-import json
 import os
 import pathlib
 import time
@@ -82,7 +81,7 @@ class TunedDecoding:
 
     def write(self, run: pathlib.Path) -> None:
         """Writes it into a run directory."""
-        files.write_text_atomic(run / TUNED, json.dumps(dataclasses.asdict(self), indent=1) + "\n")
+        files.write_json(run / TUNED, dataclasses.asdict(self))
 
 
 def read(run: pathlib.Path) -> TunedDecoding | None:

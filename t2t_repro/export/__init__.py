@@ -1,1 +1,1 @@
-"""Trained models in other forms: a SavedModel, a CTranslate2 model. `forms` has the table."""
+"""Trained models in other forms; `forms.FORMS` has them."""

@@ -16,8 +16,9 @@ from t2t_repro import __version__, provenance
 from t2t_repro.decoding.ctranslate2_engine import library
 from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
-from t2t_repro.export import ctranslate2, hub
+from t2t_repro.export import ctranslate2
 from t2t_repro.export.forms import ExportJob, ExportRequest
+from t2t_repro.files import write_json
 from t2t_repro.text.sentence_piece import SentencePieceEncoder
 from t2t_repro.text.transfer import tokens_of
 
@@ -66,8 +67,8 @@ def write(job: ExportJob) -> None:
         names = tokens_of(encoder, encoder.vocab_size)
         unknown = encoder.encode("\ufdd0")[-1]  # no character
         config["unk_token"] = names[unknown]
-        hub.write_json(there / "model" / "config.json", config)
-        hub.write_json(there / "metadata.json", about)
+        write_json(there / "model" / "config.json", config, ensure_ascii=False)
+        write_json(there / "metadata.json", about, ensure_ascii=False)
         shutil.copy(files[0], there / MODEL)
         shutil.make_archive(str(job.folder / name), "zip", path)
     (job.folder / f"{name}.zip").rename(job.folder / f"{name}.argosmodel")

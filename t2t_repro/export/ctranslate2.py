@@ -10,7 +10,6 @@ import json
 import os
 import pathlib
 import string
-import tempfile
 from typing import Any
 
 import keras
@@ -94,17 +93,6 @@ def translate(
     """Returns the best translation of each text by an export, which has its vocabulary."""
     encoders = registry.get_problem(problem).feature_encoders(os.fspath(folder))
     return provenance.translations(CTranslate2Engine(folder), encoders, settings, texts)
-
-
-def of_weights(model: Any, encoders: dict[str, Any]) -> CTranslate2Engine:
-    """Returns an engine with the weights that a model has, in float32; no file is left behind.
-
-    Raises:
-        UserError: as `convert`.
-    """
-    with tempfile.TemporaryDirectory() as folder:
-        convert(model, encoders, folder)
-        return CTranslate2Engine(folder)
 
 
 def _specification(ctranslate2: Any, model: keras.Model, encoders: dict[str, Any]) -> Any:

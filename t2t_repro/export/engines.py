@@ -6,7 +6,7 @@ from t2t_repro.decoding.ctranslate2_engine import CTranslate2Engine, library
 from t2t_repro.decoding.decode_files import DecodeJob, Report
 from t2t_repro.decoding.engine import ModelEngine
 from t2t_repro.decoding.search import Engine, check_follows
-from t2t_repro.decoding.settings import DecodeHParams
+from t2t_repro.decoding.settings import KEPT, DecodeHParams
 from t2t_repro.export import forms
 from t2t_repro.files import locked, sha256
 from t2t_repro.runs import trained_run
@@ -56,7 +56,7 @@ def written(job: DecodeJob, say: Report) -> str:
     with locked(path.parent, say):  # the shards of a file are decoded beside one another
         if not path.exists():
             # What a problem says of its own and no export keeps is followed by who decodes.
-            names = set(job.run.decode_settings().changed()) - set(forms.SETTINGS)
+            names = set(job.run.decode_settings().changed()) - set(KEPT)
             request = forms.ExportRequest(
                 format="ctranslate2",
                 export_dir=os.fspath(path),

@@ -14,22 +14,23 @@ GREEDY marks a form with greedy search only.
 import dataclasses
 import functools
 import importlib
-import itertools
 import os
 import pathlib
 import shlex
 import shutil
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from t2t_repro import fields
-from t2t_repro.decoding.settings import DecodeHParams
+from t2t_repro.decoding.settings import KEPT, DecodeHParams
 from t2t_repro.errors import UserError
 from t2t_repro.fields import flag
 from t2t_repro.files import check_new_folder, writing_folder
-from t2t_repro.problem import Split
 from t2t_repro.progress import on_stderr
 from t2t_repro.runs import TrainedRun
+
+if TYPE_CHECKING:
+    from t2t_repro.decoding.dev_bleu import DevSample, Sample
 
 FORMS = {
     "saved_model": "t2t_repro.export.saved_model",
@@ -38,8 +39,6 @@ FORMS = {
     "transformers": "t2t_repro.export.transformers",
     "argos": "t2t_repro.export.argos",
 }
-# The decode hparams that an export keeps, in its graph or provenance.json.
-SETTINGS = ("beam_size", "alpha", "extra_length", "max_input_size")
 _SAMPLES = 500  # sentences of the dev split that say what is lost
 # What t2t-decoder writes and of which lines: without effect on the best translation of a search.
 _OF_OUTPUT = (
@@ -166,7 +165,7 @@ def export(
             f"--format={request.format}. Received: {request.quantize!r}."
         )
     form.check(request)
-    examples = _examples(run, request, say)
+    sample = _sample(run, request, say)
     model = run.model(source, say=on_stderr)
     with writing_folder(path) as folder:
         asked = dataclasses.replace(request, export_dir=os.fspath(path.resolve()))
@@ -175,8 +174,8 @@ def export(
             shutil.copy(file, folder)
         (folder / "hparams.json").write_text(model.hparams.to_json(), encoding="utf-8")
         translate = functools.partial(form.translate, folder, run.config.problem, settings)
-        if examples:
-            lost = compare(run, model, translate, settings, examples)
+        if sample:
+            lost = compare(model, translate, settings, sample)
             say(str(lost))
             check_drop(lost, request.max_bleu_drop)
         provenance.write(run, source, folder, request.format, settings, translate)
@@ -197,72 +196,62 @@ def kept_settings(
     settings = run.decode_settings(request.decode_hparams, say=say)
     asked = fields.parse_overrides(request.decode_hparams or "")
     without_effect = {*_OF_OUTPUT, "batch_size"} - asked.keys()
-    others = [n for n in settings.changed() if n not in (*SETTINGS, *without_effect)]
+    others = [n for n in settings.changed() if n not in (*KEPT, *without_effect)]
     if others:
         raise UserError(
-            f"Expected only decode hparams that an export keeps: {', '.join(SETTINGS)}. Received: "
+            f"Expected only decode hparams that an export keeps: {', '.join(KEPT)}. Received: "
             f"{', '.join(f'{n}={getattr(settings, n)}' for n in others)}. Remove them."
         )
-    return DecodeHParams(**{name: getattr(settings, name) for name in SETTINGS})
+    return DecodeHParams(**{name: getattr(settings, name) for name in KEPT})
 
 
-def _examples(
+def _sample(
     run: TrainedRun, request: ExportRequest, say: Callable[[str], None]
-) -> list[dict[str, Any]]:
-    """Returns the examples of the dev split that measure the loss.
+) -> "DevSample | None":
+    """Returns the sentences of the dev split that measure the loss.
 
     None if nothing can be lost and there is no limit. Without a dev split and a limit there are
     none either, and `say` gets the reason.
     """
     if request.quantize == "float32" and request.max_bleu_drop is None:
-        return []
-    from t2t_repro.data import pipeline
+        return None
+    from t2t_repro.decoding.dev_bleu import DevSample
 
     try:
-        found = pipeline.read_split(run.problem, Split.EVAL, run.data_dir)
-        return list(itertools.islice(found, _SAMPLES))
+        return DevSample(run.problem, run.data_dir, count=_SAMPLES)
     except UserError as error:
         if request.max_bleu_drop is not None:
             raise
         say(f"The BLEU loss by --quantize={request.quantize} was not measured. {error}")
-        return []
+        return None
 
 
 def compare(
-    run: TrainedRun,
     model: Any,
     translate: Callable[[list[str]], list[tuple[str, float]]],
     settings: DecodeHParams,
-    examples: list[dict[str, Any]],
+    sample: "Sample",
 ) -> Comparison:
-    """Decodes with a run's model and with another form of it.
+    """Decodes with a model and with another form of it.
 
     Args:
-        run: the run.
-        model: its `Transformer`.
+        model: a run's `Transformer`.
         translate: returns the best translations by the other form, and their scores.
         settings: how to decode.
-        examples: {"inputs": ids, "targets": ids}, each ending with 1.
+        sample: the sentences.
     """
     from t2t_repro import provenance
     from t2t_repro.decoding.engine import ModelEngine
-    from t2t_repro.decoding.translate import one_line
-    from t2t_repro.scoring import bleu
-    from t2t_repro.text.encoders import EOS_ID
 
-    def texts(side: str) -> list[str]:
-        decode = run.encoders[side].decode
-        return [one_line(decode([i for i in e[side] if i != EOS_ID])) for e in examples]
-
-    sources, references = texts("inputs"), texts("targets")
-    on_stderr(f"Decoding {len(sources)} dev sentences with the run and with the export")
-    own = provenance.translations(ModelEngine(model), run.encoders, settings, sources)
+    sources = sample.texts()
+    on_stderr(f"Decoding {sample.described} with the run and with the export")
+    own = provenance.translations(ModelEngine(model), sample.encoders, settings, sources)
     before, after = ([text for text, _ in found] for found in (own, translate(sources)))
     return Comparison(
-        before=bleu.score(before, references).sacrebleu.score,
-        after=bleu.score(after, references).sacrebleu.score,
+        before=sample.bleu(before),
+        after=sample.bleu(after),
         identical=sum(a == b for a, b in zip(before, after, strict=True)),
-        sentences=len(examples),
+        sentences=len(before),
     )
 
 

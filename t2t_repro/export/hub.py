@@ -7,14 +7,13 @@ cannot compute; they are read and written as U+3013.
 
 import base64
 import io
-import json
 import pathlib
 from collections.abc import Mapping
 from typing import Any, cast
 
 from t2t_repro.errors import UserError
 from t2t_repro.export.plain import POSITIONS, FeedForward, Plain
-from t2t_repro.files import write_text_atomic
+from t2t_repro.files import write_json
 from t2t_repro.text.encoders import EOS_ID, PAD_ID, RESERVED_TOKENS, TextEncoder
 from t2t_repro.text.escaping import UNKNOWN, escape_character
 from t2t_repro.text.sentence_piece import SentencePieceEncoder
@@ -24,11 +23,6 @@ _WORD, _SIGN = r"[\p{L}\p{N}]", r"[^\p{L}\p{N}_]"
 _BACKSLASH, _UNDERSCORE = "\ufdd0", "\ufdd1"  # no characters: they stand for these two for a while
 _BLANK = "\u2581"  # SentencePiece's sign for a blank
 _UNIGRAM = 1  # SentencePiece's number of its default kind of model
-
-
-def write_json(path: pathlib.Path, value: Any) -> None:
-    """Writes a value as JSON."""
-    write_text_atomic(path, json.dumps(value, indent=1, ensure_ascii=False) + "\n")
 
 
 def write_model(
@@ -82,8 +76,8 @@ def write_model(
         "num_beams": 1,
         "do_sample": False,
     }
-    write_json(folder / "config.json", config)
-    write_json(folder / "generation_config.json", generation)
+    write_json(folder / "config.json", config, ensure_ascii=False)
+    write_json(folder / "generation_config.json", generation, ensure_ascii=False)
 
 
 def write_tokenizers(folder: pathlib.Path, encoders: Mapping[str, TextEncoder]) -> bool:
@@ -104,11 +98,11 @@ def write_tokenizers(folder: pathlib.Path, encoders: Mapping[str, TextEncoder]) 
         return False
     for path, tokenizer in tokenizers.items():
         path.mkdir(exist_ok=True)
-        write_json(path / "tokenizer.json", tokenizer)
+        write_json(path / "tokenizer.json", tokenizer, ensure_ascii=False)
         pad, eos = (token["content"] for token in tokenizer["added_tokens"])
         config = {"tokenizer_class": "PreTrainedTokenizerFast", "pad_token": pad, "eos_token": eos}
         config |= {"model_input_names": ["input_ids", "attention_mask"]}
-        write_json(path / "tokenizer_config.json", config)
+        write_json(path / "tokenizer_config.json", config, ensure_ascii=False)
     return True
 
 

@@ -18,10 +18,11 @@ from typing import Any
 
 import numpy as np
 
-from t2t_repro.decoding.settings import LONGEST_INPUT, DecodeHParams
+from t2t_repro.decoding.settings import KEPT, LONGEST_INPUT, DecodeHParams
 from t2t_repro.errors import UserError
 from t2t_repro.export import hub, plain
-from t2t_repro.export.forms import SETTINGS, ExportJob, ExportRequest
+from t2t_repro.export.forms import ExportJob, ExportRequest
+from t2t_repro.files import write_json
 from t2t_repro.text.encoders import PAD_ID
 
 USE = "Translate with numpy and onnxruntime alone: python {path}/translate.py < FILE"
@@ -87,14 +88,14 @@ def convert(
 
             quantization.quantize_dynamic(path, path)
     longest = settings.max_input_size if settings.max_input_size > 0 else LONGEST_INPUT
-    search = {name: getattr(settings, name) for name in SETTINGS} | {
+    search = {name: getattr(settings, name) for name in KEPT} | {
         "max_input_size": min(longest, found.longest),
         "max_length": found.longest,
         "vocabularies": [file.name for file in vocabularies],
         "heads": found.heads,
         "head_width": found.softmax.shape[1] // found.heads,
     }
-    hub.write_json(folder / "search.json", search)
+    write_json(folder / "search.json", search, ensure_ascii=False)
 
 
 def translate(

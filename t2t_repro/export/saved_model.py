@@ -16,12 +16,13 @@ import keras
 import tensorflow as tf
 
 from t2t_repro import provenance
-from t2t_repro.decoding.settings import DecodeHParams
+from t2t_repro.decoding.settings import KEPT, DecodeHParams
 from t2t_repro.errors import UserError
-from t2t_repro.export.forms import SETTINGS, ExportJob, ExportRequest
+from t2t_repro.export.forms import ExportJob, ExportRequest
 from t2t_repro.export.signatures import STORAGES, Served
 from t2t_repro.files import check_new_folder, literal, writing_folder
 from t2t_repro.text.encoders import EOS_ID
+from t2t_repro.text.sentence_piece import field
 
 USE = "{path}/README.md shows how to call each signature."
 QUANTIZATIONS = STORAGES
@@ -127,7 +128,7 @@ def convert(
         kept.resources = [*served.source.resources, *served.target.resources]
         kept.tokens, kept.target_tokens = served.tokens, served.target_tokens
     tf.saved_model.save(kept, os.fspath(folder), served.signatures(t2t_serving))
-    fixed = {name: getattr(settings, name) for name in SETTINGS}
+    fixed = {name: getattr(settings, name) for name in KEPT}
     (folder / "decode_hparams.json").write_text(json.dumps(fixed, indent=1) + "\n")
     return served
 
@@ -135,16 +136,8 @@ def convert(
 def write_warm_up(folder: pathlib.Path, text: str) -> None:
     """Writes requests that TensorFlow Serving answers before it opens.
 
-    They are its PredictionLogs (tensorflow_serving/apis), encoded here: all fields are messages and
-    strings.
+    They are its PredictionLogs (tensorflow_serving/apis).
     """
-
-    def field(number: int, value: bytes) -> bytes:
-        size, head = len(value), bytes([number << 3 | 2])
-        while size > 127:
-            head, size = head + bytes([size & 127 | 128]), size >> 7
-        return head + bytes([size]) + value
-
     inputs = field(1, b"inputs") + field(2, tf.make_tensor_proto([text]).SerializeToString())
     path = folder / "assets.extra" / "tf_serving_warmup_requests"
     path.parent.mkdir()

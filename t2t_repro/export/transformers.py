@@ -8,7 +8,6 @@ transformers is not needed here: model.safetensors is a length, JSON and the arr
 D model size, F filter size, V vocabulary.
 """
 
-import dataclasses
 import importlib.resources
 import json
 import os
@@ -69,7 +68,6 @@ def translate(
 
     ONNX Runtime computes it, with the epsilon of transformers.
     """
-    settings = dataclasses.replace(settings, beam_size=1)
     names = registry.get_problem(problem).vocab_files(os.fspath(folder))
     with tempfile.TemporaryDirectory() as path:
         there = pathlib.Path(path)

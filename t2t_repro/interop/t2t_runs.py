@@ -229,7 +229,6 @@ def export_checkpoint(
     t2t_dir: str | os.PathLike,
     *,
     checkpoint: str | None = None,
-    say: Callable[[str], None] = print,
 ) -> pathlib.Path:
     """Writes a checkpoint of a run as T2T's files.
 
@@ -237,7 +236,6 @@ def export_checkpoint(
         run: the run.
         t2t_dir: the folder to write.
         checkpoint: a checkpoint or a run; None: the newest of the run.
-        say: gets a line about what was written.
 
     Returns:
         The prefix of T2T's checkpoint.
@@ -276,13 +274,15 @@ def export_checkpoint(
             copy.write(file.read_bytes())
     prefix = t2t_checkpoint.write(target, step, arrays)
     if (own := list(names.values())) != run.problem.vocab_filenames:
-        say(f"tensor2tensor cannot read {' and '.join(own)}: to decode, give token ids, not text.")
+        print(
+            f"tensor2tensor cannot read {' and '.join(own)}: to decode, give token ids, not text."
+        )
     rest = "with optimizer state" if with_optimizer else "without optimizer state"
     if has_state and not with_optimizer:  # of the moving average there is none either
         rest += f", because of {unknown_there or f'ema_decay={hp.ema_decay}'}"
-    say(f"Wrote {prefix} from {path}: weights {rest}.")
+    print(f"Wrote {prefix} from {path}: weights {rest}.")
     name, other = config.hparams_set, _T2T_SETS.get(config.hparams.model, _T2T_LSTM)
-    say(f"If tensor2tensor lacks hparam set {name!r}, use --hparams_set={other}.")
+    print(f"If tensor2tensor lacks hparam set {name!r}, use --hparams_set={other}.")
     return prefix
 
 

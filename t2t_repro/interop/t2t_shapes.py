@@ -2,6 +2,7 @@
 
 import dataclasses
 import re
+from collections import Counter
 from collections.abc import Collection
 from typing import Any
 
@@ -43,9 +44,9 @@ def _model(names: Collection[str]) -> str:
 def facts(shapes: Shapes) -> dict[str, Any]:
     """Returns {hparam: value} for each hparam that the variables determine."""
     tables = _tables(shapes)
-    kinds = {kind for _, kind in tables}
-    are_of_one_size = len({rows for rows, _ in tables}) == 1
-    (_, hidden_size), shards = next((name[:2], n) for name, n in _shards(shapes).items())
+    kinds = {kind for *_, kind in tables}
+    are_of_one_size = len({rows for rows, *_ in tables}) == 1
+    (_, hidden_size, _), shards = next(iter(tables.items()))
     found: dict[str, Any] = {
         "hidden_size": hidden_size,
         "symbol_modality_num_shards": shards,
@@ -194,7 +195,7 @@ def check_vocabularies(shapes: Shapes, hparams: HParams, sizes: dict[str, int], 
     """
     divisor = hparams.vocab_divisor
     padded = {name: -(-size // divisor) * divisor for name, size in sizes.items()}
-    there = {size for size, _ in _tables(shapes)}
+    there = {size for size, *_ in _tables(shapes)}
     if set(padded.values()) == there:
         return
     ours = ", ".join(f"{size} tokens for {name}" for name, size in sizes.items())
@@ -214,16 +215,8 @@ def _effective(values: dict[str, Any], name: str, hidden_size: int) -> Any:
     return values[name]
 
 
-def _tables(shapes: Shapes) -> set[tuple[int, str]]:
-    """Returns (rows, "shared" or "input_emb" or "target_emb" or "softmax") of each table."""
-    return {(int(m[2]), m[4]) for name in shapes if (m := _MODALITY.match(name))}
-
-
-def _shards(shapes: Shapes) -> dict[tuple[int, int, str], int]:
-    """Returns {(rows, hidden size, kind): into how many variables the table is split}."""
-    counts: dict[tuple[int, int, str], int] = {}
-    for name in shapes:
-        if m := _MODALITY.match(name):
-            key = (int(m[2]), int(m[3]), m[4])
-            counts[key] = counts.get(key, 0) + 1
-    return counts
+def _tables(shapes: Shapes) -> Counter[tuple[int, int, str]]:
+    """Returns {(rows, hidden size, "shared" or "input_emb" or "target_emb" or "softmax"): into how
+    many variables the table is split}."""
+    found = (m for name in shapes if (m := _MODALITY.match(name)))
+    return Counter((int(m[2]), int(m[3]), m[4]) for m in found)

@@ -9,13 +9,12 @@ Sentences whose words differ from the gold tree's are errors: counted, but left 
 """
 
 import argparse
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from t2t_repro.errors import UserError
-from t2t_repro.files import check_outputs, write_text_atomic
+from t2t_repro.files import check_outputs, write_json, write_text_atomic
 from t2t_repro.parsing import parseval, trees
 from t2t_repro.parsing.reader import TreeReader
 from t2t_repro.text import raw
@@ -137,8 +136,7 @@ def main(argv: Sequence[str]) -> None:
         if args.trees_file is not None:
             write_text_atomic(args.trees_file, "".join(f"{tree}\n" for tree in predicted_trees))
         if args.json_file is not None:
-            text = json.dumps(result, indent=2, ensure_ascii=False)
-            write_text_atomic(args.json_file, f"{text}\n")
+            write_json(args.json_file, result, ensure_ascii=False)
     except (UserError, OSError) as error:
         parser.exit(2, f"{parser.prog}: error: {error}\n")
     print_worst(result, gold_trees, predicted_trees, args.worst)

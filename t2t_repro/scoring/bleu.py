@@ -3,10 +3,10 @@
 The numbers differ by points on the same two files, because they cut text into tokens differently:
 
 * `sacrebleu`, `sacrebleu_lowercase`: tokenised as WMT's mteval-v13a; into characters for scripts
-without spaces. The one to report. * `chrf2`: character n-grams, for languages where words are a
-poor unit. * `t2t_uncased`, `t2t_cased`: what tensor2tensor's `t2t-bleu` prints (mteval-v14,
-international). * `compound_split`: the tokenised BLEU after splitting hyphenated compounds, in
-which the paper's
+  without spaces. The one to report.
+* `chrf2`: character n-grams, for languages where words are a poor unit.
+* `t2t_uncased`, `t2t_cased`: what tensor2tensor's `t2t-bleu` prints (mteval-v14, international).
+* `compound_split`: the tokenised BLEU after splitting hyphenated compounds, in which the paper's
   En-De 28.4 was reported; see `moses_tokenize_german`.
 """
 

@@ -2,17 +2,13 @@
 
 import dataclasses
 import os
-import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 from t2t_repro.errors import UserError
 from t2t_repro.files import appearing
 from t2t_repro.scoring import bleu
 from t2t_repro.text import raw
-
-_DIGITS = 18  # of a step, as much as 64 bits hold; a longer number in a name is none
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,8 +57,7 @@ def files_by_step(directory: Path) -> dict[int, StepFile]:
     found: dict[int, StepFile] = {}
     for path in directory.iterdir() if directory.is_dir() else ():
         _, dash, step = path.name.rpartition("-")
-        number = dash and step.isascii() and step.isdigit() and len(step) <= _DIGITS
-        if number and path.is_file():
+        if dash and step.isdecimal() and path.is_file():
             if int(step) in found:
                 names = sorted([found[int(step)].path.name, path.name])
                 raise UserError(
@@ -74,7 +69,7 @@ def files_by_step(directory: Path) -> dict[int, StepFile]:
 
 
 def step_files(
-    directory: str | os.PathLike, *, min_steps: int = 0, wait_minutes: float = 0, clock: Any = time
+    directory: str | os.PathLike, *, min_steps: int = 0, wait_minutes: float = 0
 ) -> Iterator[StepFile]:
     """Yields the files "...-STEPS" of a directory by step, and new ones as they appear.
 
@@ -82,7 +77,6 @@ def step_files(
         directory: the folder of the translations; it may appear while waiting.
         min_steps: files of earlier steps are skipped.
         wait_minutes: for how long to wait for the next file.
-        clock: as in `appearing`.
 
     Raises:
         UserError: if there is no such directory in that time.
@@ -92,12 +86,9 @@ def step_files(
         lambda: files_by_step(directory),
         min_steps=min_steps,
         wait_minutes=wait_minutes,
-        clock=clock,
     )
     if not directory.is_dir():
-        received = "is a file. Give its folder"
-        if not directory.exists():
-            received = "does not exist. Correct --translations_dir, or wait with --wait_minutes"
         raise UserError(
-            f"Expected a directory of translations. Received: {str(directory)!r}, which {received}."
+            f"Expected a directory of translations. Received: {str(directory)!r}. Correct "
+            "--translations_dir, or wait with --wait_minutes."
         )

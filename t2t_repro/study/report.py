@@ -3,12 +3,11 @@
 import dataclasses
 import importlib.resources
 import itertools
-import json
 import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from t2t_repro.files import write_csv, write_text_atomic
+from t2t_repro.files import write_csv, write_json, write_text_atomic
 from t2t_repro.study import verdict
 from t2t_repro.study.results import DIVERGED, FREQUENCIES, NOT_FINITE, Results, mean_and_half
 from t2t_repro.study.study import Study
@@ -46,7 +45,7 @@ def write(
 
     folder.mkdir(parents=True, exist_ok=True)
     values = {table.name: table.as_dict() for table in tables}
-    write_text_atomic(folder / f"{name}.json", json.dumps(values, indent=1) + "\n")
+    write_json(folder / f"{name}.json", values)
     first, *others = [f"![{file}]({file})\n\n{text}" for file, text in captions.items()] or [""]
     parts = [f"# {title}", *lead, first, *(table.markdown() for table in tables), about]
     text = "\n\n".join(filter(None, [*parts, f"```\n{command}\n```", *others]))

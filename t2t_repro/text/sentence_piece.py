@@ -119,7 +119,7 @@ def _serialized(learnt: list[str]) -> bytes:
     pieces += [(piece, -place, _NORMAL) for place, piece in enumerate(joined)]
     pieces += [(piece, -len(joined), _NORMAL) for piece in learnt if len(piece) == 1]
     model = b"".join(
-        _field(1, _field(1, piece.encode()) + _field(2, float(score)) + _field(3, kind))
+        field(1, field(1, piece.encode()) + field(2, float(score)) + field(3, kind))
         for piece, score, kind in pieces
     )
     trainer: dict[int, bytes | float] = {
@@ -139,13 +139,16 @@ def _serialized(learnt: list[str]) -> bytes:
         5: True,  # escape_whitespaces
     }
     for number, specification in ((2, trainer), (3, normalizer)):
-        model += _field(number, b"".join(_field(*field) for field in specification.items()))
+        model += field(number, b"".join(field(*each) for each in specification.items()))
     return model
 
 
-def _field(number: int, value: bytes | float) -> bytes:
-    """Returns a field of a protocol buffer, of sentencepiece_model.proto. The module that comes
-    with sentencepiece for this needs another protobuf than TensorFlow has."""
+def field(number: int, value: bytes | float) -> bytes:
+    """Returns a field of a protocol buffer.
+
+    The modules of sentencepiece and of TensorFlow Serving for this need another protobuf than
+    TensorFlow has.
+    """
     if isinstance(value, bytes):
         return _varint(number << 3 | 2) + _varint(len(value)) + value
     if isinstance(value, float):

@@ -14,7 +14,6 @@ pairs. benchmarks/RESULTS.md has what was measured here.
 
 import dataclasses
 import functools
-import json
 import math
 import os
 import pathlib
@@ -23,7 +22,7 @@ from collections.abc import Mapping, Sequence
 
 from t2t_repro import schema
 from t2t_repro.errors import UserError
-from t2t_repro.files import INCOMPLETE, sha256, write_text_atomic
+from t2t_repro.files import INCOMPLETE, sha256, write_json
 from t2t_repro.text.subword import SubwordTextEncoder
 from t2t_repro.text.vocabulary import sized
 
@@ -47,14 +46,12 @@ class VocabularySize:
         sha256: of its file.
         asked: the requested number of subwords; None: as many as the text supports.
         made: how many there are.
-        supported: how many the text supports.
         reason: why there are so many, in words.
     """
 
     sha256: str
     asked: int | None
     made: int
-    supported: int
     reason: str
 
     @classmethod
@@ -130,14 +127,13 @@ def build(
         reason = f"{asked:,} were requested. {reason}"
         if encoder.vocab_size < 0.9 * asked:
             reason += "; a larger vocabulary cannot be built from this text"
-    _write(path, encoder, asked, fits, reason, named)
+    _write(path, encoder, asked, reason, named)
 
 
 def _write(
     path: pathlib.Path,
     encoder: SubwordTextEncoder,
     asked: int | None,
-    fits: int,
     reason: str,
     named: bool = False,
 ) -> None:
@@ -150,8 +146,8 @@ def _write(
         path = path.with_name(f"{stem}.{encoder.vocab_size}.{kind}")
     whole = path.with_name(path.name + INCOMPLETE)
     encoder.store_to_file(whole)
-    known = VocabularySize(sha256(whole), asked, encoder.vocab_size, fits, reason)
-    write_text_atomic(_beside(path), json.dumps(dataclasses.asdict(known), indent=1) + "\n")
+    known = VocabularySize(sha256(whole), asked, encoder.vocab_size, reason)
+    write_json(_beside(path), dataclasses.asdict(known))
     os.replace(whole, path)  # last: a kill before it leaves no vocabulary of which nothing is known
 
 
@@ -213,7 +209,7 @@ def extend(
     best = sorted((p for p in saved if saved[p]), key=lambda p: (-saved[p], p))
     encoder = SubwordTextEncoder.from_subtokens([*pieces, *best][:size])
     reason = f"The first {old.vocab_size:,} subwords are those of {parent}"
-    _write(path, encoder, size, encoder.vocab_size, reason)
+    _write(path, encoder, size, reason)
 
 
 def is_extended(path: pathlib.Path, parent: pathlib.Path, size: int) -> bool:

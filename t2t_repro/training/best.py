@@ -10,13 +10,12 @@ before the first step, so that a killed run stops where it would have stopped.
 """
 
 import dataclasses
-import json
 import math
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from t2t_repro.errors import unknown
-from t2t_repro.files import write_text_atomic
+from t2t_repro.files import write_json
 from t2t_repro.run_directory import RunDirectory
 from t2t_repro.training.state import (
     DECODED_BLEU,
@@ -86,7 +85,7 @@ class KeepBest:
             arrays = {checkpoints.WEIGHTS: checkpoints.encode(dict(weights or {}))}
             checkpoints.write(folder, arrays, checkpoints.State(step=step))
         ranking = dataclasses.asdict(Ranking(self.metric, tuple(entries)))
-        write_text_atomic(folder / RANKING, json.dumps(ranking, indent=1) + "\n")
+        write_json(folder / RANKING, ranking)
         for path in checkpoints.list_checkpoints(folder):
             if checkpoints.step_of(path) not in steps:
                 checkpoints.delete(path)

@@ -11,7 +11,6 @@ rate and the message about a bad batch need.
 
 import contextlib
 import dataclasses
-import json
 import math
 import os
 import pathlib
@@ -27,7 +26,7 @@ import numpy as np
 from t2t_repro import process, schema
 from t2t_repro.data.batching import MOST_SHAPES
 from t2t_repro.errors import Interrupted, UserError, changes
-from t2t_repro.files import write_text_atomic
+from t2t_repro.files import write_json, write_text_atomic
 from t2t_repro.models.build import model_for
 from t2t_repro.models.finite_step import FiniteStepModel
 from t2t_repro.problem import Problem, Split
@@ -201,7 +200,7 @@ def _begin(request: TrainRequest, where: Devices, plan: str, log: TrainingLog) -
     file = run.path / TRAINING_DATA
     if not file.exists() or run.newest_step() < request.plan.train_steps:
         values = {"kept": data.kept, **dataclasses.asdict(data), _REPLICAS: replicas}
-        write_text_atomic(file, json.dumps(values, indent=1) + "\n")
+        write_json(file, values)
 
 
 def _check_same_data(run: RunDirectory, data: Any, replicas: int, log: TrainingLog) -> None:
@@ -474,7 +473,7 @@ class Trainer:
             "examples": examples,
         }
         path = self.run.path / "nonfinite" / f"batch-{self._batches}.json"
-        write_text_atomic(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+        write_json(path, content, ensure_ascii=False)
         return path
 
     # --- report

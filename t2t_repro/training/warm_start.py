@@ -6,7 +6,6 @@ both vocabularies.
 """
 
 import dataclasses
-import json
 import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -17,7 +16,7 @@ import numpy as np
 from t2t_repro import fields, registry
 from t2t_repro.config import COMPUTES, HParams
 from t2t_repro.errors import UserError, changes
-from t2t_repro.files import write_text_atomic
+from t2t_repro.files import write_json
 from t2t_repro.problem import Problem
 from t2t_repro.run_directory import WARM_START, RunDirectory
 from t2t_repro.text import transfer
@@ -71,8 +70,7 @@ class WarmStart:
 
     def write(self, run: RunDirectory) -> None:
         """Writes warm-start.json into a run."""
-        text = json.dumps(dataclasses.asdict(self), indent=1)
-        write_text_atomic(run.path / WARM_START, f"{text}\n")
+        write_json(run.path / WARM_START, dataclasses.asdict(self))
 
 
 def begin(

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from t2t_repro.config import HParams
+from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
 from t2t_repro.page_policy import page_policy
 from t2t_repro.runs import is_transformer
@@ -29,13 +30,8 @@ STEPS = 32767  # a weight is a whole number of so many steps of its row's larges
 _SCRIPTS = ("tokenizer.js", "model.js", "search.js", "views.js")
 _SETTINGS = (
     *("hidden_size", "num_heads", "filter_size", "encoder_layers", "decoder_layers"),
-    *(
-        "layer_preprocess_sequence",
-        "layer_postprocess_sequence",
-        "norm_type",
-        "norm_epsilon",
-        "pos",
-    ),
+    *("layer_preprocess_sequence", "layer_postprocess_sequence"),
+    *("norm_type", "norm_epsilon", "pos"),
 )
 _TABLE = re.compile(r"symbol_modality_\d+_\d+/(\w+)/weights_\d+")
 
@@ -45,9 +41,7 @@ def page(
     encoders: Mapping[str, Any],
     title: str,
     text: str,
-    beam_size: int = 4,
-    alpha: float = 0.6,
-    extra_length: int = 100,
+    settings: DecodeHParams,
 ) -> str:
     """Returns the page.
 
@@ -56,7 +50,7 @@ def page(
         encoders: those of its "inputs" and "targets".
         title: above the page.
         text: the sentence that it begins with.
-        beam_size, alpha, extra_length: how it decodes at first, as in DecodeHParams.
+        settings: how it decodes at first.
 
     Raises:
         UserError: if the page cannot compute such a model, or it is too large.
@@ -83,7 +77,7 @@ def page(
         "weights": _encoded(np.concatenate([array.ravel() for array in whole])),
         "subwords": list(encoders["inputs"].all_subtoken_strings),
         "parameters": model.count_params(),
-        **{"beam_size": beam_size, "alpha": alpha, "extra_length": extra_length},
+        **{name: getattr(settings, name) for name in ("beam_size", "alpha", "extra_length")},
     }
     parts = importlib.resources.files(__package__).joinpath("explainer")
     names = ("page.html", "style.css", *_SCRIPTS)

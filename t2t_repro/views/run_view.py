@@ -104,10 +104,6 @@ class RunView:
     best: dict[str, tuple[int, float]]
     nonfinite: int
 
-    def as_dict(self) -> dict[str, Any]:
-        """Returns it for JSON."""
-        return dataclasses.asdict(self)
-
 
 def view(run: RunDirectory) -> RunView:
     """Returns the state of `run`.

@@ -2,12 +2,11 @@
 
 import contextlib
 import dataclasses
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from t2t_repro.fields import flag
-from t2t_repro.files import write_csv, write_text_atomic
+from t2t_repro.files import write_csv, write_json, write_text_atomic
 from t2t_repro.scoring.bleu import BleuScores
 from t2t_repro.scoring.files import StepFile, score_files, step_files
 
@@ -99,7 +98,7 @@ def write_curve(folder: Path, results: Sequence[tuple[StepFile, BleuScores]]) ->
     from t2t_repro.views import pictures
 
     rows = as_rows(results)
-    write_text_atomic(folder / "scores.json", json.dumps(rows, indent=1) + "\n")
+    write_json(folder / "scores.json", rows)
     names = [name for name, value in rows[0].items() if isinstance(value, dict)]
     table = [[row["step"], *(row[name]["score"] for name in names)] for row in rows]
     write_csv(folder / "scores.csv", [["step", *names], *table])

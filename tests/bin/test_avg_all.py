@@ -99,7 +99,7 @@ def test_only_the_last(trained, tmp_path):
 
 def test_it_waits_for_new_checkpoints(trained, tmp_path, make_clock):
     clock = make_clock(lambda naps: save(trained, 50) if naps == 2 else None)
-    written = avg_all.average_all(request(trained, tmp_path, n=4, wait_minutes=1), clock=clock)
+    written = avg_all.average_all(request(trained, tmp_path, n=4, wait_minutes=1))
     assert [path.name for path in written] == ["ckpt-40", "ckpt-50"]
     assert clock.now == 20 + 60
 
@@ -112,7 +112,8 @@ def test_what_a_trainer_removes_meanwhile_is_still_in_the_sum(trained, tmp_path,
                 checkpoints.delete(trained.checkpoints_dir / f"ckpt-{step}")
 
     waiting = request(trained, tmp_path, n=3, wait_minutes=1)
-    written = avg_all.average_all(waiting, clock=make_clock(trains_on))
+    make_clock(trains_on)
+    written = avg_all.average_all(waiting)
     assert {path.name: kernel(path) for path in written} == {
         "ckpt-30": 2.0, "ckpt-40": 3.0, "ckpt-50": 4.0
     }  # fmt: skip

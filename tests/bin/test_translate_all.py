@@ -83,23 +83,21 @@ def test_a_folder_holds_translations_of_one_making(run, tmp_path, refused):
     assert not (out / "settings.json").exists()
 
 
-def test_new_checkpoints_are_waited_for_and_bad_ones_passed_over(run, tmp_path, make_clock):
+def test_new_checkpoints_are_waited_for_and_bad_ones_passed_over(run, tmp_path, make_clock, capsys):
     (checkpoints.list_checkpoints(run.path)[0] / checkpoints.WEIGHTS).write_bytes(b"torn")
 
     def save(naps):
         if naps == 2:
             untrained.save(run, 20)
 
-    clock, said = make_clock(save), []
+    clock = make_clock(save)
     request = translate_all.TranslateAllRequest(
         source=str(tmp_path / "in"),
         translations_dir=str(tmp_path / "out"),
         decode_hparams="beam_size=1,extra_length=2",
         wait_minutes=0.5,
     )
-    found = translate_all.translate_all(
-        trained_run(run.path), request, say=said.append, clock=clock
-    )
+    found = translate_all.translate_all(trained_run(run.path), request)
     assert [(file.step, scores) for file, scores in found] == [(7, None), (20, None)]
     assert clock.naps == 5  # two until the checkpoint, and half a minute more
-    assert any("ckpt-5" in text for text in said)
+    assert "ckpt-5" in capsys.readouterr().err

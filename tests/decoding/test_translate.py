@@ -31,6 +31,12 @@ def test_lines_keep_their_order_whatever_the_windows_and_batches(translator, mon
         assert sum(counts) == 13
 
 
+def begun(made, lines, prefixes):
+    """Returns the hypotheses of each line, whose translations begin with the prefixes."""
+    windows = made.translate_windows(zip(lines, prefixes, strict=True))
+    return [beams for _, results in windows for beams in results]
+
+
 SAMPLED = (
     "beam_size=1,sampling_method=random,sampling_temp=1.3,sampling_keep_top_k=7,"
     "sampling_keep_top_p=0.95"
@@ -45,27 +51,27 @@ def test_a_batch_translates_as_its_sentences_one_by_one(translator, settings):
     lines = ["", *random_lines(5, seed=4)]
     prefixes = ["w9", "", "w5 w8", "w30", "", "w3 w4 w5"]
     made = translator(f"{settings},min_length_ratio=1.4,max_length_ratio=2.5")
-    together = list(made.translate_lines(lines, prefixes=prefixes))
+    together = begun(made, lines, prefixes)
     assert together[0][0].text == ""
     for line, prefix, (found,) in list(zip(lines, prefixes, together, strict=True))[1:]:
-        (((alone,)),) = made.translate_lines([line], prefixes=[prefix])
+        (((alone,)),) = begun(made, [line], [prefix])
         assert (alone.text, alone.alignment) == (found.text, found.alignment)
         np.testing.assert_allclose(alone.score, found.score, atol=1e-4)
         np.testing.assert_allclose(alone.token_scores or [], found.token_scores or [], atol=1e-4)
         assert found.text.startswith(prefix)
-        count, begun = len(line.split()), len(prefix.split())
-        most = max(int(2.5 * count), begun) + (not found.finished)
+        count, given = len(line.split()), len(prefix.split())
+        most = max(int(2.5 * count), given) + (not found.finished)
         assert min(np.ceil(1.4 * count), most) <= len(found.ids) <= most
         assert bool(found.token_scores) == ("token_scores" in settings)
         if found.token_scores:
             assert len(found.token_scores) == len(found.ids) + found.finished
-            total = sum(found.token_scores[begun:])
+            total = sum(found.token_scores[given:])
             assert total == pytest.approx(found.log_prob, abs=1e-4)
     if settings == SAMPLED:
-        backwards = made.translate_lines(lines[::-1], prefixes=prefixes[::-1])
+        backwards = begun(made, lines[::-1], prefixes[::-1])
         assert [h[0].text for h in backwards] == [h[0].text for h in together[::-1]]
         made = translator(f"{settings},min_length_ratio=1.4,max_length_ratio=2.5,sampling_seed=3")
-        other = made.translate_lines(lines, prefixes=prefixes)
+        other = begun(made, lines, prefixes)
         assert [h[0].text for h in other] != [h[0].text for h in together]
 
 
@@ -108,7 +114,7 @@ def test_an_engine_follows_some_settings_only(translator):
 
 def test_a_beginning_needs_words_of_the_vocabulary(translator):
     with pytest.raises(UserError):
-        list(translator().translate_lines(["w5", "w5"], prefixes=["", "x"]))
+        begun(translator(), ["w5", "w5"], ["", "x"])
 
 
 def test_empty_lines_stay_empty(translator):

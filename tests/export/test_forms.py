@@ -1,6 +1,5 @@
 """What every form of an export has: its folder, its settings, its record, and what it costs."""
 
-import dataclasses
 import json
 
 import pytest
@@ -82,19 +81,17 @@ def test_what_a_problem_says_of_its_own_output_is_left_out(run, monkeypatch):
 
 @pytest.mark.slow
 def test_what_another_form_loses(make_model, encoders):
+    from t2t_repro.decoding.dev_bleu import Sample
     from t2t_repro.decoding.engine import ModelEngine
     from t2t_repro.decoding.settings import DecodeHParams
     from t2t_repro.provenance import translations
 
     model, settings = make_model(), DecodeHParams(extra_length=5)
-    run = dataclasses.make_dataclass("Run", ["encoders"])(encoders)
-    examples = [
-        {"inputs": [20, 21, 1], "targets": [22, 23, 1]},
-        {"inputs": [15, 1], "targets": [1]},
-    ]
+    references = [encoders["targets"].decode([22, 23]), ""]
+    sample = Sample([[20, 21, 1], [15, 1]], references, encoders, "two")
 
     def lost(translate):
-        return forms.compare(run, model, translate, settings, examples)
+        return forms.compare(model, translate, settings, sample)
 
     equal = lost(lambda texts: translations(ModelEngine(model), encoders, settings, texts))
     assert equal.drop == 0 and equal.identical == equal.sentences == 2

@@ -126,10 +126,9 @@ def test_weights_under_the_names_of_transformers_come_back(
     assert card.startswith("---\n") and "license: cc0-1.0\nlanguage: [en, de]\n" in card
     problem = types.SimpleNamespace(vocab_files=lambda folder: ["v.subwords"])
     monkeypatch.setattr(transformers.registry, "get_problem", lambda name: problem)
-    settings = DecodeHParams(beam_size=4, extra_length=5)
+    settings = DecodeHParams(beam_size=1, extra_length=5)
     texts = ["a", "ab cd.", "abcdefg"]
-    greedy = DecodeHParams(beam_size=1, extra_length=5)
-    own = translations(ModelEngine(model), encoders, greedy, texts)
+    own = translations(ModelEngine(model), encoders, settings, texts)
     again = transformers.translate(tmp_path, "mine", settings, texts)
     assert [text for text, _ in again] == [text for text, _ in own]
     np.testing.assert_allclose([s for _, s in again], [s for _, s in own], atol=1e-4)

@@ -13,7 +13,7 @@ def test_waits_for_files_and_for_the_directory(tmp_path, make_clock):
             (directory / "x-5").write_text("")
 
     clock = make_clock(write)
-    (found,) = files.step_files(directory, wait_minutes=1, clock=clock)
+    (found,) = files.step_files(directory, wait_minutes=1)
     assert (found.step, found.path.name) == (5, "x-5")
     assert clock.naps == 3 + 6
 
@@ -21,7 +21,7 @@ def test_waits_for_files_and_for_the_directory(tmp_path, make_clock):
 def test_a_directory_that_never_comes(tmp_path, make_clock):
     clock = make_clock()
     with pytest.raises(UserError):
-        list(files.step_files(tmp_path / "no", wait_minutes=1, clock=clock))
+        list(files.step_files(tmp_path / "no", wait_minutes=1))
     assert clock.now == 60
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from t2t_repro.decoding.engine import ModelEngine
+from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.decoding.translate import Translator
 from t2t_repro.interop import tensor2tensor
 from t2t_repro.text import SubwordTextEncoder
@@ -27,7 +28,8 @@ def encoder():
 
 
 def page(model, encoder, text="abc"):
-    return explainer.page(model, {"inputs": encoder, "targets": encoder}, "A & B <i>", text)
+    encoders = {"inputs": encoder, "targets": encoder}
+    return explainer.page(model, encoders, "A & B <i>", text, DecodeHParams())
 
 
 @pytest.mark.parametrize("case", ["base_v1", "base_v2"])

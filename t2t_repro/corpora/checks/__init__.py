@@ -1,5 +1,5 @@
-"""Checks of a parallel corpus: `examine.examine` runs those of `table.CHECKS`.
+"""Checks of a parallel corpus: `examine.examine` runs those of `examine.CHECKS`.
 
 A new check is a function of a block of pairs and the models of the corpus that returns which pairs
-it finds; and an entry of the table.
+it finds; and an entry of `CHECKS`.
 """

@@ -7,7 +7,6 @@ pairs, and of all others some 60 bytes a pair.
 
 import dataclasses
 import itertools
-import json
 import operator
 import os
 import pathlib
@@ -21,7 +20,7 @@ from t2t_repro.corpora.bad_pairs import BadPair
 from t2t_repro.corpora.checks import characters, languages, lexical, models
 from t2t_repro.corpora.checks.block import Block, Pair, blocks
 from t2t_repro.corpora.checks.models import TRAIN, Models
-from t2t_repro.files import write_text_atomic
+from t2t_repro.files import write_json
 
 Corpus = Mapping[str, Callable[[], Iterable[Pair]]]
 ERROR, WARNING = "error", "warning"
@@ -174,7 +173,7 @@ class Report:
             "checks": [each.as_dict() for each in self.findings],
             "notes": list(self.notes),
         }
-        write_text_atomic(path, json.dumps(said, ensure_ascii=False, indent=1) + "\n")
+        write_json(path, said, ensure_ascii=False)
 
     def lines(self) -> Iterator[str]:
         """Yields the lines for a terminal, one for each check that found something."""
