@@ -138,7 +138,7 @@ def test_weights_of_a_larger_model_are_refused_whole(tmp_path):
 @pytest.mark.slow
 def test_the_ways_to_run_a_step_give_the_same():
     arguments = {"batch_size": 4, "shuffle": False, "epochs": 2, "verbose": 0}
-    plain = build(metrics=["accuracy"], run_eagerly=True).fit(X, Y, **arguments).history
+    plain = build(metrics=["accuracy"], run_eagerly=EAGER).fit(X, Y, **arguments).history
     for options in ({"jit_compile": True}, {"steps_per_execution": 2}, {}):
         other = build(metrics=["accuracy"], run_eagerly=False, **options)
         assert other.jit_compile == options.get("jit_compile", keras.backend.backend() == "jax")
