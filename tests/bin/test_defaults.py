@@ -227,3 +227,4 @@ def test_a_run_past_its_start_takes_no_other_weights(begun, parents, refused):
     assert str(taken) in error and "--warm_start_from=other" in error
     (path / "warm-start.json").unlink()
     refused(trainer, "--output_dir=o", "--warm_start_from=other")
+    refused(trainer, "--output_dir=o", "--warm_start_from=")  # random weights, if it meant nothing
