@@ -51,6 +51,10 @@ class TranslateEnfrWmtSmall8k(TranslateProblem):
     approx_vocab_size = 2**13
     use_small_dataset = True
 
+    @property
+    def approx_train_samples(self) -> int:
+        return 1_000_000 if self.use_small_dataset else 41_000_000
+
     def source_data_files(self, dataset_split: str) -> list:
         if dataset_split == Split.TRAIN:
             return _TRAIN_SMALL if self.use_small_dataset else _TRAIN_LARGE

@@ -1,17 +1,16 @@
-import os
 import pathlib
 import re
-import subprocess
-import sys
 
 import pytest
 
 from t2t_repro import problem
+from t2t_repro.bin import datagen
 from t2t_repro.errors import UserError
 from t2t_repro.problem import Split, VocabType
 from t2t_repro.text.encoders import ByteTextEncoder, TokenTextEncoder
 from t2t_repro.text.subword import SubwordTextEncoder
 from t2t_repro.text.tokenizer import count_tokens
+from tests.programs import call
 
 
 class Toy(problem.Text2TextProblem):
@@ -86,7 +85,7 @@ def test_vocabulary_is_built_once_and_shared_and_samples_get_prefix_and_end(tmp_
     assert encoder.decode(sample["targets"][:-1]) == "die Katze Nummer 0"
 
 
-def test_a_problem_of_ones_own_as_the_docs_have_it(tmp_path):
+def test_a_problem_of_ones_own_as_the_docs_have_it(tmp_path, monkeypatch):
     page = (pathlib.Path(__file__).parents[1] / "docs" / "own-text.md").read_text(encoding="utf-8")
     (example,) = re.findall(r"```python\n(from [^`]*register_problem[^`]*)```", page)
     (command,) = re.findall(r"^t2t-datagen (--t2t_usr_dir=.*)$", page, re.M)
@@ -95,15 +94,8 @@ def test_a_problem_of_ones_own_as_the_docs_have_it(tmp_path):
     (tmp_path / "my_text").mkdir()
     for file in ("train.en", "train.de", "dev.en", "dev.de"):
         (tmp_path / "my_text" / file).write_text(f"the cat\na {file} dog and a bird\n")
-    done = subprocess.run(
-        [sys.executable, "-m", "t2t_repro.bin.datagen", *command.split()],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(pathlib.Path(__file__).parents[1])},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr
+    monkeypatch.chdir(tmp_path)
+    call(datagen, *command.split(), "--num_concurrent_processes=1")
     assert (tmp_path / "data" / "translate_ende_mine-dev-00000-of-00001").exists()
 
 

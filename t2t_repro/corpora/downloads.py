@@ -12,7 +12,7 @@ from typing import Any
 
 from t2t_repro import progress
 from t2t_repro.errors import UserError
-from t2t_repro.files import INCOMPLETE, sha256, write_text_atomic
+from t2t_repro.files import INCOMPLETE, sha256, write_json
 
 _BLOCK = 1 << 18
 _TIMEOUT = 30  # seconds without a byte
@@ -93,7 +93,7 @@ def _fetch(url: str, partial: pathlib.Path) -> None:
         if not start:
             partial.unlink(missing_ok=True)  # before the state that would not be its own
         state = {"url": url, "validator": _validator(response.headers)}
-        write_text_atomic(_state(partial), json.dumps(state) + "\n")
+        write_json(_state(partial), state)
         print(f"Downloading {url} to {partial.parent}", file=sys.stderr, flush=True)
         with open(partial, "ab") as stream, progress.report(name, total, done=start) as advance:
             while block := response.read(_BLOCK):

@@ -159,6 +159,7 @@ def _json_pairs(path: str, sides: Sides) -> Iterator[Sequence[str]]:
             continue
         try:
             texts = _texts_of(json.loads(line), sides)
+            "".join(texts or ()).encode()  # half of a surrogate pair is no text
         except ValueError:
             texts = None
         if not texts:

@@ -35,10 +35,8 @@ def batching_scheme(
     max_length: int,
     min_length_bucket: int,
     length_bucket_step: float,
-    drop_long_sequences: bool = False,
     shard_multiplier: int = 1,
     length_multiplier: int = 1,
-    min_length: int = 0,
 ) -> dict:
     """Returns T2T's batching scheme.
 
@@ -47,14 +45,12 @@ def batching_scheme(
         max_length: the last bucket's upper end; 0: `batch_size`.
         min_length_bucket: the first boundary.
         length_bucket_step: each boundary is this much larger than the one before; above 1.
-        drop_long_sequences: whether "max_length" limits the examples (else it is 10**9).
         shard_multiplier: multiplies the batch sizes, so that a batch divides among shards.
         length_multiplier: multiplies boundaries and `max_length`.
-        min_length: copied into the result.
 
     Returns:
         "boundaries": bucket i holds lengths in [boundaries[i-1], boundaries[i]);
-        "batch_sizes": one more than boundaries; "min_length", "max_length", "shuffle_queue_size".
+        "batch_sizes": one more than boundaries.
     """
     max_length = max_length or batch_size
     boundaries = []
@@ -67,13 +63,7 @@ def batching_scheme(
     window = max(n for n in _HIGHLY_COMPOSITE if n <= 3 * max(sizes))
     divisors = [n for n in range(1, window + 1) if window % n == 0]
     sizes = [shard_multiplier * max(n for n in divisors if n <= size) for size in sizes]
-    return {
-        "boundaries": boundaries,
-        "batch_sizes": sizes,
-        "min_length": min_length,
-        "max_length": max_length if drop_long_sequences else NO_LIMIT,
-        "shuffle_queue_size": 3 * (window * shard_multiplier // min(sizes)),
-    }
+    return {"boundaries": boundaries, "batch_sizes": sizes}
 
 
 def hparams_to_batching_scheme(hparams: HParams, **more: Any) -> dict:
@@ -81,7 +71,7 @@ def hparams_to_batching_scheme(hparams: HParams, **more: Any) -> dict:
 
     `more` are other arguments of `batching_scheme`, such as `shard_multiplier`.
     """
-    names = ("batch_size", "max_length", "min_length_bucket", "length_bucket_step", "min_length")
+    names = ("batch_size", "max_length", "min_length_bucket", "length_bucket_step")
     scheme = batching_scheme(**{name: getattr(hparams, name) for name in names}, **more)
     if hparams.use_fixed_batch_size:
         scheme["boundaries"] = []

@@ -15,7 +15,7 @@ from typing import Any
 from t2t_repro import process, registry
 from t2t_repro.data import generate
 from t2t_repro.data.job import Files, Job
-from t2t_repro.files import INCOMPLETE, writing
+from t2t_repro.files import INCOMPLETE, write_json
 from t2t_repro.problem import Problem, Sample
 
 
@@ -57,7 +57,7 @@ class Beam(generate.Local):
             _ = parts | beam.GroupByKey() | beam.Map(functools.partial(_finish, files))
             counts = made | "statistics" >> beam.Map(lambda block: block.statistics)
             counts |= beam.CombineGlobally(generate.add_statistics)
-            _ = counts | beam.Map(functools.partial(_store, stored))
+            _ = counts | beam.Map(functools.partial(write_json, stored))
         statistics = json.loads(pathlib.Path(stored).read_text(encoding="utf-8"))
         os.unlink(stored)
         return statistics
@@ -81,8 +81,3 @@ def _finish(files: Files, number_and_parts: tuple[int, Iterable[tuple[int, bytes
 def _by_file(made: generate.Made) -> Iterator[tuple[int, tuple[int, bytes]]]:
     for file, frames in made.frames.items():
         yield file, (made.number, frames)
-
-
-def _store(path: str, content: Any) -> None:
-    with writing(path) as file:
-        json.dump(content, file)

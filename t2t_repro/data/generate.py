@@ -85,7 +85,7 @@ def generate_data(job: Job, machine: Any = None, *, report: Report = lambda line
         summary["unfinished"] = [files.name for files in todo]
         for name in summary["unfinished"]:
             summary["splits"].pop(name, None)
-        _write_summary(job, summary)
+        write_json(summary_path(job.problem, job.data_dir), summary)
         try:
             _make(job, todo, summary, machine)
         finally:
@@ -102,7 +102,7 @@ def generate_data(job: Job, machine: Any = None, *, report: Report = lambda line
         if made:
             report(f"{name}: {made.made:,} subwords. {made.reason}.")
         summary |= {"random_seed": job.seed, **_origin(job, summary)}
-        _write_summary(job, summary)
+        write_json(summary_path(job.problem, job.data_dir), summary)
     return summary
 
 
@@ -127,7 +127,7 @@ def _make(job: Job, todo: Iterable[Files], summary: dict, machine: Any) -> None:
         of_files = {"files": len(files.paths)}
         summary["splits"][files.name] = statistics | of_files | made_of
         summary["unfinished"].remove(files.name)
-        _write_summary(job, summary)
+        write_json(summary_path(job.problem, job.data_dir), summary)
 
 
 class Local:
@@ -446,11 +446,6 @@ def _origin(job: Job, summary: Mapping[str, Any]) -> dict[str, Any]:
         if all(made.get(name, digest) == digest for text in texts for name, digest in text):
             said["raw_files"] = [dataclasses.asdict(file) for file in record.raw_files]
     return said
-
-
-def _write_summary(job: Job, summary: dict[str, Any]) -> None:
-    path = summary_path(job.problem, job.data_dir)
-    write_json(path, summary)
 
 
 # --- the vocabulary: may it be used, or made again? -----------------------------------------------

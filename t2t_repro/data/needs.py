@@ -49,7 +49,10 @@ class DataNeeds:
             return f"no data in {self.data_dir}; {self.tmp_dir} lacks {', '.join(self.missing)}"
         if not self.downloads:
             return f"will be made in {self.data_dir}"
-        names = ", ".join(f"{file.name} of {size_text(file.size)}" for file in self.downloads)
+        names = ", ".join(
+            f"{file.name} of {size_text(file.size)}" if file.size else file.name
+            for file in self.downloads
+        )
         disk = f"needs {size_text(self.raw_disk + self.data_disk)} of disk space"
         return f"will be made in {self.data_dir} from downloads to {self.tmp_dir} ({names}); {disk}"
 

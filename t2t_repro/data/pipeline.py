@@ -375,8 +375,8 @@ def make_dataset(
 
     Training: endless, in an order that (seed, epoch) decides, filtered by length. Otherwise: each
     example once, in file order within its bucket, in T2T's batches; longer ones than max_length
-    stay, unless eval_drop_long_sequences. (Examples below min_length go in both, as in T2T.) An
-    example counts by its longer side, with its end of sentence, after max_input_seq_length and
+    stay, unless eval_drop_long_sequences. (Those below min_length are dropped in both, as in T2T.)
+    An example counts by its longer side, with its end of sentence, after max_input_seq_length and
     max_target_seq_length have cut it. For a reversed problem these two mean the sides that the
     model sees (in T2T: those in the file).
 
@@ -388,8 +388,8 @@ def make_dataset(
 
     Args:
         split: one of `Split`.
-        num_shards: among how many readers the data are divided. In training all shards take their
-            part of the same batch of a bucket, so that their steps cost the same.
+        num_shards: among how many readers each batch of training is divided, so that their steps
+            cost the same.
         shard_index: the number of this reader.
         replicas: multiplies the batch sizes, for a batch that is split among devices afterwards.
         start: the number of batches to skip, to resume a run.
@@ -403,10 +403,10 @@ def make_dataset(
         UserError: if files or the vocabulary are missing or broken, ids do not fit the vocabulary,
             or the filter leaves no example; or subword_dropout or bidirectional_steps cannot be.
     """
-    shards = replicas * num_shards if training else replicas
+    shards = replicas * num_shards
     source = _Source(open_split(problem, split, data_dir), hparams, training, shards, problem)
     if not training:
-        own = source.epoch_batches(source.kept[shard_index::num_shards])
+        own = source.epoch_batches(source.kept)
         taken = batching.spread(own, source.places, most)
         part = f"all {len(source.kept):,} examples"
         if len(taken) < len(own):

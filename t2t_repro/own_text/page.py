@@ -67,12 +67,7 @@ def write(folder: Folder, record: Record, plan: Plan) -> None:
 
 def summary(folder: Folder, record: Record, plan: Plan) -> list[str]:
     """Returns the results, in lines."""
-    seconds = sum(stage.seconds for stage in record.stages.values())
-    training = record.stages["training"].seconds
-    lines = [
-        f"All {len(record.stages)} stages are done, in {took(seconds)}: training took "
-        f"{took(training)}, the other stages {took(seconds - training)}."
-    ]
+    lines = [f"All {len(record.stages)} stages are done."]
     found = tune.read(folder.model)
     if found and found.search.bleu < NO_TRANSLATOR:
         lines.append(

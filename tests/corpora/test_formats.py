@@ -103,6 +103,7 @@ TWO = "".join(f'<tuv lang="{c}"><seg>{c}</seg></tuv>' for c in ("de", "en-GB", "
         ("a.csv", 'source,target\na,"b\nc,d\n', (), "line 2"),
         ("a.jsonl", lines({"translation": {"en": "a", "de": "b"}}), (), "--source_language"),
         ("a.jsonl", '{"source": "a", "target": 7}\n', (), "target .*line 1 "),
+        ("a.jsonl", '{"source": "a", "target": "\\ud83d"}\n', (), "line 1 "),
         ("a.jsonl", '{"source": "a"\n', (), "line 1 of .*a.jsonl"),
         ("a.tsv", b"a\tb\nna\xefve\tc\n", (), "a.tsv.* 0xef at line 2, column 3"),
         ("a.txt", "one side\n", (), "a.txt"),
