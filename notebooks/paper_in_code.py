@@ -365,7 +365,7 @@ beside("5.2", "12 h x 8 x 9.5e12 FLOP/s", line, 12 * 3600 * 8 * 9.5e12, toleranc
 # from 0, so $n$ is `step + 1`.
 
 # %%
-schedule = learning_rate.schedule(base)
+schedule = learning_rate.Schedule(base)
 for step in (0, 3_999, 99_999):
     n = step + 1
     rate = 512**-0.5 * min(n**-0.5, n * 4000**-1.5)

@@ -67,8 +67,8 @@ _SPACES = one_of(None, *range(32))
 _DTYPES = one_of("float32", "bfloat16", "float16")
 
 
-# What a resumed run may change, besides rates of learning and dropout: it determines no variable
-# and no example.
+# What a resumed run may change, besides rates of learning and dropout: it determines no variable,
+# nor which examples are kept.
 _MAY_CHANGE = (
     *("batch_size", "batch_shuffle_size", "random_seed", "label_smoothing", "r_drop_alpha"),
     *("clip_grad_norm", "weight_decay", "encoder_layerdrop", "decoder_layerdrop"),

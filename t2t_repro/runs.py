@@ -163,6 +163,15 @@ class TrainedRun(RunDirectory):
             )
         return settings
 
+    def line_settings(
+        self, beam_size: int | None, alpha: float | None, decode_hparams: str, say: Say = _silent
+    ) -> DecodeHParams:
+        """Returns how to decode to lines of text: `decode_settings` of these; None: not given."""
+        beams = {"beam_size": beam_size, "alpha": alpha}
+        given = [f"{name}={value}" for name, value in beams.items() if value is not None]
+        text = ",".join([*given, *filter(None, [decode_hparams])])
+        return dataclasses.replace(self.decode_settings(text, say=say), return_token_scores=False)
+
     def checkpoint(self, path: str | os.PathLike | None = None) -> pathlib.Path:
         """Returns one checkpoint: that of a path, which may be a run, or the newest of this one.
 
@@ -349,10 +358,7 @@ class LoadedRun:
         Raises:
             UserError: on a single string, and on an unknown or bad decode hparam.
         """
-        given = {"beam_size": beam_size, "alpha": alpha}
-        text = [f"{name}={value}" for name, value in given.items() if value is not None]
-        settings = self.run.decode_settings(",".join([*text, *filter(None, [decode_hparams])]))
-        settings = dataclasses.replace(settings, return_token_scores=False)
+        settings = self.run.line_settings(beam_size, alpha, decode_hparams)
         return self.run.translator(self._engine, settings, warn=warnings.warn).write(sentences)
 
     @functools.cached_property

@@ -62,7 +62,7 @@ def train(model, hparams, seed, steps):
     model.set_weights(model_of(hparams).get_weights())
     for variable in model.optimizer.variables:
         variable.assign(keras.ops.zeros_like(variable))
-    random, rate = np.random.default_rng(seed), learning_rate.schedule(hparams)
+    random, rate = np.random.default_rng(seed), learning_rate.Schedule(hparams)
     for step in range(steps):
         model.optimizer.learning_rate = float(rate(step))
         model.train_on_batch(sentences(random, 64))

@@ -9,11 +9,11 @@ ckpt-STEP is the mean, computed in float64, of checkpoint STEP and the N-1 befor
   t2t-decoder --output_dir=RUN/finished --decode_from_file=FILE
 
 chooses weights, beam size and alpha by sacreBLEU on dev. It compares the newest checkpoint, the
-average of the newest checkpoints, and the average of the checkpoints that t2t-trainer --keep_best
-kept. If the learning rate falls to 0 at the end, only checkpoints saved during the fall are
-averaged. Then it tries beam sizes and length penalties with the best weights. The usual choice is
-an average (the newest checkpoint if the learning rate falls to 0), beam size 4 and alpha 0.6. The
-usual choice is kept unless another one is better by more than 0.3 BLEU.
+average of the newest, the best checkpoint, and the average of those that t2t-trainer --keep_best
+kept. If the learning rate falls to 0 at the end, the average of the newest takes only checkpoints
+saved during the fall. Then it tries beam sizes and length penalties with the best weights. The
+usual choice is an average (the newest checkpoint if the learning rate falls to 0), beam size 4 and
+alpha 0.6. The usual choice is kept unless another one is better by more than 0.3 BLEU.
 
 --tune writes a run directory with one checkpoint and decoding.json. t2t-decoder, t2t-exporter,
 t2t-translate-all and t2t-visualize use the settings of that file unless --decode_hparams overrides

@@ -16,8 +16,8 @@ repaired, and the repairs counted. --decode_reference prints BLEU. --engine=ctra
 CTranslate2, whose model is written to RUN/export; docs/decoding.md says when that is faster.
 
 A file may have any size. If interrupted, run the same command to resume after the last finished
-block of 8,192 lines; the output is the same as without the interruption. With --t2t_exact it starts
-over instead, because all lines are sorted first.
+block of 8,192 lines; the output is the same as without the interruption. With --t2t_exact,
+where all lines are sorted first, and for parsing, it starts over.
 
 --score_file reads lines "source TAB target" and writes for each the negative log-likelihood of
 the target: the mean per token, a tab, and the sum. The end of the sentence counts as a token.

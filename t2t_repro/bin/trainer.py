@@ -327,7 +327,8 @@ def hparams_of(values: Mapping[str, Any], before: RunConfig | None) -> tuple[str
     """
     overrides, end = values["hparams"], values["train_steps"]
     if before and not values["hparams_set"]:  # those of the run, which may be of a set of its own
-        hparams_set, hparams = before.hparams_set, before.hparams.override(overrides)
+        hparams_set = before.hparams_set
+        hparams = trainable.resumed(before.hparams.override(overrides), before.hparams)
     elif values["warm_start_from"] and not values["hparams_set"]:
         hparams_set, hparams = fine_tuning.proposed(values["warm_start_from"], overrides, end)
     else:

@@ -30,7 +30,6 @@ from t2t_repro.decoding.decode_files import (
     best_translations,
     translate_file,
 )
-from t2t_repro.decoding.settings import DecodeHParams
 from t2t_repro.errors import UserError
 from t2t_repro.fields import flag
 from t2t_repro.files import appearing, sha256, write_json
@@ -58,14 +57,6 @@ class TranslateAllRequest:
     )
     alpha: float | None = flag(None, "Length penalty. Default: from t2t-avg-all --tune, or 0.6.")
     decode_hparams: str = flag("", 'Other decode hparams: "name=value,name=value".')
-
-    def settings(self, run: TrainedRun) -> DecodeHParams:
-        """Returns how to decode with a run."""
-        beams = {"beam_size": self.beam_size, "alpha": self.alpha}
-        given = [f"{name}={value}" for name, value in beams.items() if value is not None]
-        text = ",".join([*given, *filter(None, [self.decode_hparams])])
-        settings = run.decode_settings(text, say=progress.on_stderr)
-        return dataclasses.replace(settings, return_token_scores=False)
 
 
 def main(args: flags.FlagValues) -> None:
@@ -95,7 +86,8 @@ def translate_all(run: TrainedRun, request: TranslateAllRequest) -> Iterator[tup
             else.
     """
     problem, folder = run.problem, pathlib.Path(request.translations_dir).expanduser()
-    settings = request.settings(run)
+    search = request.beam_size, request.alpha, request.decode_hparams
+    settings = run.line_settings(*search, progress.on_stderr)
     of_file = DecodeRequest(decode_from_file=request.source, decode_reference=request.reference)
     job = DecodeJob(of_file, settings, run)
     job.check_files()

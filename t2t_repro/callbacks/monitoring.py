@@ -110,7 +110,8 @@ class BestCheckpoints(keras.callbacks.Callback):
 
     def on_epoch_end(self, epoch, logs=None):
         names = [name for name in logs or () if name.startswith(_VALIDATED)]
-        if values := {name.removeprefix(_VALIDATED): logs[name] for name in names}:
+        values = {name.removeprefix(_VALIDATED): logs[name] for name in names}
+        if values and (DECODED_BLEU in values or self._best.metric != DECODED_BLEU):
             weights, self._weights = self._weights or _weights(self.model), {}
             self._best.add(self._run, _step(self.model), values, weights=weights)
 

@@ -158,6 +158,8 @@ class DecodeRequest:
         names = set(fields.unused(settings, given & set(settings.changed())))
         if self.what == "--score_file":
             names |= given - {"batch_size", "shards", "shard_id"}
+        elif not self.what:
+            names |= given & {"return_alignments", "return_token_scores"}
         return [*(f"--{n}" for n in sorted(flags & self.given)), *sorted(names)]
 
 

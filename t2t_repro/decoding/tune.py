@@ -27,8 +27,8 @@ from t2t_repro.run_directory import PROVENANCE, TUNED, RunDirectory
 from t2t_repro.training.state import WEIGHTS, read_ranking
 
 DEFAULT = DecodeHParams()
-# BLEU. On a thousand sentences such a difference is chance: checkpoints and length penalties ahead
-# on dev were behind on test (benchmarks/RESULTS.md, "Regularizers").
+# BLEU. On a thousand sentences such a difference is chance (benchmarks/RESULTS.md, "Tried, and no
+# gain").
 _CHANCE = 0.3
 _FIX = "To decode with default settings, delete the file; or tune again: t2t-avg-all --tune."
 

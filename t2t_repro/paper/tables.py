@@ -13,6 +13,7 @@ from t2t_repro.paper import published
 from t2t_repro.problem import Split
 from t2t_repro.run_directory import PLAN, TRAINING_DATA, RunDirectory
 from t2t_repro.study.tables import Table
+from t2t_repro.training import trainable
 from t2t_repro.training.state import usual_sample
 
 AVERAGED = "averaged"  # the folder in a run of its averaged checkpoints
@@ -40,7 +41,8 @@ def cost(run: RunDirectory) -> tuple[float, int, float] | None:
     rates = [row["tokens_per_second"] for row in rows if row.get("tokens_per_second")]
     if not (rates and data and "rate" in machine):
         return None
-    tokens = rows[-1]["step"] * data["targets_tokens"] / data["batches"]
+    batches = rows[-1]["step"] * trainable.batches_per_step(run.config.hparams)
+    tokens = batches * data["targets_tokens"] / data["batches"]
     devices = machine["replicas"] if machine["kind"] == "GPU" else 1
     return tokens / statistics.harmonic_mean(rates) / 3600, devices, machine["rate"] / 1e12
 
@@ -48,9 +50,10 @@ def cost(run: RunDirectory) -> tuple[float, int, float] | None:
 def perplexity(run: RunDirectory) -> float | None:
     """Returns that of a word piece of dev, without label smoothing: of the newest average of a
     run's checkpoints, else of the run at its last evaluation; None: there was none."""
-    averages = (run.path / AVERAGED).glob("eval-dev-*.json")
-    if newest := max(averages, key=lambda path: int(path.stem.rpartition("-")[2]), default=None):
-        loss = _read(newest)["metrics"]["loss"]
+    files = (run.path / AVERAGED).glob("eval-dev-*.json")
+    whole = {path.stem.rpartition("eval-dev-")[2]: path for path in files}  # or of a part of dev
+    if steps := [step for step in whole if step.isdigit()]:
+        loss = _read(whole[max(steps, key=int)])["metrics"]["loss"]
     else:
         rows = [row for row in run.read_metrics() if row.get("split") == Split.EVAL]
         usual = usual_sample(str(row.get("sample", "")) for row in rows)

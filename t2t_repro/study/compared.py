@@ -122,23 +122,23 @@ def in_settings(
 
 def _warmed_up(hparams: HParams, warmup: int) -> HParams:
     """Returns hparams with another warm-up."""
-    if warmup:
+    if not warmup:
+        hparams = _with_named_schedule(hparams)
+    if warmup or "legacy" in hparams.factors:  # which begins at its peak with a warm-up of 0
         return hparams.override(f"learning_rate_warmup_steps={warmup}")
-    hparams = _with_named_schedule(hparams)
     kept = "*".join(name for name in hparams.factors if name != "linear_warmup")
     return dataclasses.replace(hparams, learning_rate_schedule=kept)
 
 
 def _with_named_schedule(hparams: HParams) -> HParams:
     """Returns hparams with NAMED_SCHEDULE in the place of "noam", and the constant of that."""
-    noam = hparams.learning_rate_decay_scheme == "noam"
-    if hparams.learning_rate_schedule != "legacy" or not noam:
+    if "legacy" not in hparams.factors or hparams.learning_rate_decay_scheme != "noam":
         return hparams
     from t2t_repro.training import learning_rate
 
     scale = 5000.0 * learning_rate.correction(hparams)  # both T2T's
     return dataclasses.replace(
         hparams,
-        learning_rate_schedule=NAMED_SCHEDULE,
+        learning_rate_schedule=hparams.learning_rate_schedule.replace("legacy", NAMED_SCHEDULE),
         learning_rate_constant=scale * hparams.learning_rate,
     )

@@ -130,7 +130,7 @@ def _ends_at_nothing(of: CellResult) -> bool:
     from t2t_repro.training import learning_rate
 
     hparams = of.variant.hparams
-    end = float(learning_rate.schedule(hparams)(hparams.train_steps))
+    end = float(learning_rate.Schedule(hparams)(hparams.train_steps))
     return end <= NOTHING * learning_rate.highest(hparams, hparams.train_steps)
 
 

@@ -126,7 +126,7 @@ def newest_whole(folder: pathlib.Path, warn: Callable[[str], None]) -> pathlib.P
     return newest
 
 
-def find(path: str | os.PathLike, warn: Callable[[str], None] = on_stderr) -> pathlib.Path:
+def find(path: str | os.PathLike) -> pathlib.Path:
     """Returns one checkpoint for a path: itself, or the one of a run directory that `latest` takes.
 
     Raises:
@@ -135,7 +135,7 @@ def find(path: str | os.PathLike, warn: Callable[[str], None] = on_stderr) -> pa
     path = pathlib.Path(path).expanduser()
     if _NAME.fullmatch(path.name) and path.is_dir():
         return path
-    newest = latest(path, warn)
+    newest = latest(path)
     if newest is None:
         raise no_checkpoint(path)
     return newest

@@ -19,22 +19,10 @@ from t2t_repro.training import trainable
 Factor = Callable[[HParams, Any], Any]  # (hparams, float32 step) -> float32 factor
 
 
-def schedule(hparams: HParams) -> "Schedule":
-    """Returns the learning-rate schedule that `hparams` name (T2T `learning_rate_schedule`).
-
-    `schedule(hparams)(step)` is the rate of the update that follows `step` batches, for a Python
-    number, a tensor or a variable; `float()` accepts it.
-
-    Raises:
-        UserError: on an unknown name.
-    """
-    return Schedule(hparams)
-
-
 def highest(hparams: HParams, steps: int) -> float:
     """Returns the highest rate of a training of `steps` batches, at 100 of them and at the end of
     the warm-up."""
-    rate = schedule(hparams)
+    rate = Schedule(hparams)
     last = max(1, steps - 1)
     peak = min(max(1, hparams.learning_rate_warmup_steps * trainable.gathered(hparams)), last)
     return max(float(rate(step)) for step in (peak, *np.linspace(1, last, 100).astype(int)))
@@ -45,11 +33,14 @@ class Schedule(keras.optimizers.schedules.LearningRateSchedule):
     """The product of the factors that `learning_rate_schedule` names, never below
     `learning_rate_minimum` (a floor that T2T declares and does not read).
 
+    `Schedule(hparams)(step)` is the rate of the update that follows `step` batches, for a Python
+    number, a tensor or a variable; `float()` accepts it.
+
     Args:
         hparams: the whole configuration; a dictionary of its fields when loaded from a config.
 
     Raises:
-        UserError: see `schedule`.
+        UserError: on an unknown name.
     """
 
     def __init__(self, hparams: HParams | dict[str, Any]):

@@ -28,7 +28,7 @@ def from_hparams(hparams: HParams) -> keras.optimizers.Optimizer:
     Raises:
         UserError: if the optimizer or its learning-rate schedule is unknown or not defined.
     """
-    rate = learning_rates.schedule(hparams)  # refuses unknown names
+    rate = learning_rates.Schedule(hparams)  # refuses unknown names
     kind = KINDS[snake_case(hparams.optimizer)]
     # An argument has the name of its hparam: beta1 is optimizer_adam_beta1.
     prefix = f"optimizer_{kind.make.__name__.lower()}_"

@@ -83,7 +83,7 @@ def test_of_a_parent_whose_steps_are_batches_the_rate_falls_by_its_updates(tmp_p
     _, hparams = fine_tuning.proposed(run.path, say=said.append)
     lengths = hparams.learning_rate_warmup_steps, hparams.learning_rate_decay_steps
     assert (hparams.train_steps, *lengths) == (8000, 200, 1800)
-    ends = [float(learning_rate.schedule(hparams)(step)) for step in (800, 8000)]
+    ends = [float(learning_rate.Schedule(hparams)(step)) for step in (800, 8000)]
     np.testing.assert_allclose(ends, [0.0005, 0], atol=1e-9)
 
 

@@ -29,6 +29,7 @@ TYPED, FILE, CT2 = (
     {"decode_from_file": "in"},
     {"engine": "ctranslate2"},
 )
+DEV = {"eval_use_test_set": True, "decode_to_file": "x"}
 PAIRS = {"score_file": "pairs", "decode_to_file": "x"}
 
 
@@ -43,8 +44,10 @@ PAIRS = {"score_file": "pairs", "decode_to_file": "x"}
         (FILE | {"compute_type": "int8"}, "", ["--compute_type"]),
         (FILE, "write_beam_scores=1,sampling_seed=3", ["sampling_seed", "write_beam_scores"]),
         (FILE, "force_decode_length=1", ["force_decode_length"]),
+        (DEV, "return_alignments=1,return_token_scores=1", ["return_alignments"]),
+        (FILE, "return_alignments=1", []),
         (FILE | {"decode_reference": "r", "decode_to_file": "x"}, "beam_size=2", []),
-        ({"eval_use_test_set": True, "decode_to_file": "x"}, "", []),
+        (DEV, "", []),
     ],
 )
 def test_what_has_no_effect_is_said(asked, decode_hparams, names):

@@ -54,7 +54,7 @@ def test_the_learning_rate_of_versions_up_to_1_12(file, optimizer, said):
     hparams = HParams(**own | {"optimizer_multistep_accumulate_steps": 0, "optimizer": "adam"})
     assert own["optimizer"] == snake_case(optimizer) and own["learning_rate_schedule"] == "legacy"
     assert own["optimizer_multistep_accumulate_steps"] == 0
-    rate = learning_rate.schedule(hparams)(4000)
+    rate = learning_rate.Schedule(hparams)(4000)
     assert float(rate) == pytest.approx(0.00069868, rel=1e-5)
 
 

@@ -44,7 +44,7 @@ def test_outputs_logits_and_losses(case):
 @pytest.mark.slow
 def test_twenty_steps_of_training(case):
     model = case.model(dropout=0.0, symbol_dropout=0.0)
-    rate = learning_rate.schedule(model.hparams)
+    rate = learning_rate.Schedule(model.hparams)
     np.testing.assert_allclose([rate(i) for i in range(20)], case["train_lr"], rtol=1e-5)
     model.compile(optimizer=optimizers.from_hparams(model.hparams))
     step = distribution.step_function(model)

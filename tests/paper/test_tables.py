@@ -26,8 +26,13 @@ def rows_of(table):
     return table.as_dict()["rows"]
 
 
-@pytest.mark.parametrize(("kind", "devices"), [("GPU", 8), ("CPU", 1)])
-def test_what_a_run_cost(run, kind, devices):
+@pytest.mark.parametrize("kind, devices, of", [("GPU", 8, 1), ("CPU", 1, 7)])
+def test_what_a_run_cost(tmp_path, kind, devices, of):
+    """Of steps of one batch, and of several."""
+    several = f"effective_batch_size=99,optimizer_multistep_accumulate_steps={of}"
+    overrides = f"optimizer=multistep_adam,{several}" if of > 1 else ""
+    name = "translate_ende_wmt32k"
+    run = untrained.begun(tmp_path / "run", "transformer_base_v1", name, overrides)
     for step, rate in ((100, 0.0), (200, 500.0), (300, 250.0)):
         run.append_metrics({"kind": "train", "step": step, "tokens_per_second": rate})
     assert tables.cost(run) is None
@@ -35,7 +40,7 @@ def test_what_a_run_cost(run, kind, devices):
     machine = {"kind": kind, "replicas": 8, "rate": 2e12}
     (run.path / PLAN).write_text(json.dumps({"parameters": 77, "machine": machine}))
     seconds = (100 * 3000 / 500 + 100 * 3000 / 250) * 300 / 200  # the first 100 as the others
-    assert tables.cost(run) == (pytest.approx(seconds / 3600), devices, 2.0)
+    assert tables.cost(run) == (pytest.approx(of * seconds / 3600), devices, 2.0)
 
 
 def test_the_perplexity_is_of_the_sentences_that_the_run_was_mostly_evaluated_on(run):
@@ -46,7 +51,7 @@ def test_the_perplexity_is_of_the_sentences_that_the_run_was_mostly_evaluated_on
     run.append_metrics(dev | {"step": 20, "loss": 1.0, "sample": "2 examples"})
     assert tables.perplexity(run) == pytest.approx(np.exp(2.0))
     (run.path / "averaged").mkdir()
-    for step, loss in ((9, 0.5), (11, 0.0)):
+    for step, loss in ((9, 0.5), (11, 0.0), ("12-10-batches", 1.0)):
         file = run.path / "averaged" / f"eval-dev-{step}.json"
         file.write_text(json.dumps({"metrics": {"loss": loss}}))
     assert tables.perplexity(run) == 1.0  # of the newest average

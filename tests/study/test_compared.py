@@ -67,12 +67,12 @@ def test_kernels_and_dropout_seeds_are_the_same_for_both():
 
 def test_warmup_0_is_the_sets_own_peak_from_the_first_step():
     study = norms_of()
-    rates = {w: learning_rate.schedule(hparams_of(study, PRE, w)) for w in study.warmups}
+    rates = {w: learning_rate.Schedule(hparams_of(study, PRE, w)) for w in study.warmups}
     peak = float(rates[4000](4000))
     assert float(rates[0](0)) == float(rates[0](3999)) == pytest.approx(peak)
     assert float(rates[0](16000)) == float(rates[4000](16000)) == pytest.approx(peak / 2)
     assert float(rates[500](500)) == pytest.approx(peak * 8**0.5)
-    noam = learning_rate.schedule(registry.get_hparams(V1))
+    noam = learning_rate.Schedule(registry.get_hparams(V1))
     for step in (1, 77, 4000, 9000):  # which the named factors are
         assert float(rates[4000](step)) == pytest.approx(float(noam(step - 1)), rel=1e-5)
 
@@ -88,6 +88,10 @@ def test_axes_and_changes_of_one_alone_are_set():
     assert folder == "depth-3_warmup-500_transformer_base_v2-batch_size=77-relu_dropout=0.0"
     (schedule, _) = (v.hparams.learning_rate_schedule for v in sets(warmups=(0,)).variants)
     assert schedule == "constant*rsqrt_decay*rsqrt_hidden_size"
+    text = f"transformer_own_text_cooldown,lstm_attention,{V1}"
+    cooldown, lstm, _ = (v.hparams for v in sets(text, warmups=(0,)).variants)
+    assert cooldown.learning_rate_schedule == f"{schedule}*linear_decay"
+    assert float(learning_rate.Schedule(lstm)(0)) == float(learning_rate.Schedule(lstm)(1)) > 0
     several = sets(f"{V1}[batch_size=77],{V2}[batch_size=88],{V2}[batch_size=99]")
     assert several.names == [V1, f"{V2}[batch_size=88]", f"{V2}[batch_size=99]"]
 

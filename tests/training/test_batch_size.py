@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from t2t_repro import registry
+from t2t_repro.bin import trainer
 from t2t_repro.config import HParams
 from t2t_repro.data.needs import DataNeeds
 from t2t_repro.errors import UserError
@@ -110,6 +111,12 @@ def test_a_run_that_goes_on_keeps_its_batches(tmp_path, batches):
     hparams, before = asked.config.hparams, begun.config.hparams
     again = trainable.resumed(hparams, before)
     assert again == before and trainable.batches_per_step(again) == 3
+    values = {"hparams": "label_smoothing=0.2", "train_steps": None, "model": None}
+    values |= {"hparams_set": "", "warm_start_from": ""}
+    _, alone = trainer.hparams_of(values, begun.config)  # of a command that names no set
+    assert alone == replace(before, label_smoothing=0.2)
+    with pytest.raises(UserError, match="batch_size"):
+        trainer.hparams_of(values | {"hparams": "batch_size=9"}, begun.config)
     resumed = replace(asked, config=replace(asked.config, hparams=again))
     assert batch_size.choose(resumed, 2) is resumed
     for changes in (

@@ -38,12 +38,12 @@ def legacy(scheme: str | None, **changes) -> HParams:
 
 
 def rate(hparams: HParams, step: float) -> float:
-    return float(learning_rate.schedule(hparams)(step))
+    return float(learning_rate.Schedule(hparams)(step))
 
 
 @pytest.mark.parametrize("name", sorted(TABLES))
 def test_equals_the_tables_of_t2t(name):
-    schedule = learning_rate.schedule(tables_hparams(name))
+    schedule = learning_rate.Schedule(tables_hparams(name))
     ours = [float(schedule(step)) for step, _ in TABLES[name]]
     np.testing.assert_allclose(ours, [theirs for _, theirs in TABLES[name]], rtol=1e-6)
 
@@ -111,7 +111,7 @@ def test_schedules_without_a_table(hparams, step, expected):
 
 
 def test_takes_numbers_tensors_and_variables():
-    schedule = learning_rate.schedule(named("linear_warmup"))
+    schedule = learning_rate.Schedule(named("linear_warmup"))
     variable = keras.Variable(7, dtype="int32", trainable=False)
     for step in (7, 7.0, np.int64(7), keras.ops.convert_to_tensor(7), variable):
         assert float(schedule(step)) == pytest.approx(0.07)

@@ -66,7 +66,7 @@ def naive_regularize(hp: HParams, gradients, values):
 def naive_adam(hp: HParams, values, steps):
     """By AdamW a variable decays twice, and regardless of the learning rate."""
     decoupled_decay = hp.weight_decay * (hp.optimizer == "adam_w")
-    values, rate = dict(values), learning_rate.schedule(hp)
+    values, rate = dict(values), learning_rate.Schedule(hp)
     n = hp.optimizer_multistep_accumulate_steps or 1
     b1, b2 = hp.optimizer_adam_beta1, hp.optimizer_adam_beta2
     m, v, sums = ({name: 0.0 for name in values} for _ in range(3))
@@ -89,7 +89,7 @@ def naive_adam(hp: HParams, values, steps):
 
 def naive_adafactor(hp: HParams, values, steps):
     """Every part is a variable of its own from the beginning to the end."""
-    rate, slots = learning_rate.schedule(hp), {}
+    rate, slots = learning_rate.Schedule(hp), {}
     split = {name: split_up(name, value) for name, value in values.items()}
     for step, gradients in enumerate(steps):
         joined = {name: join(name, parts) for name, parts in split.items()}
