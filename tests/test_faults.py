@@ -33,7 +33,7 @@ EXPORT = f"--output_dir={{given}}/text --export_dir={{to}}/export {SHORT}"
 LIGHT = (
     *("tests.test_faults", "pydantic.dataclasses", "t2t_repro.registry:list_problems"),
     *("t2t_repro.bin.datagen", "t2t_repro.data.generate", "t2t_repro.bin.avg_all"),
-    *("t2t_repro.training.checkpoints", "t2t_repro.data.corpus_check"),
+    *("t2t_repro.training.checkpoints", "t2t_repro.data.corpus_check", "sacrebleu"),
 )
 WAYS = ("exit", "full", "broken")
 
@@ -69,8 +69,9 @@ JOBS = {
     ),
     "bleu": Job(
         "--translation={given}/short --reference={given}/short --json_file={to}/bleu.json",
-        9,
+        5,
         older="files",
+        light=True,
     ),
     "datagen again": Job(
         f"--problem={TEXT} --data_dir={{to}} --tmp_dir={{given}}/raw --num_shards=5 "
@@ -86,7 +87,7 @@ JOBS = {
         f"--problem={PROBLEM} --hparams_set=transformer_test {SMALL} --data_dir={{given}}/data "
         "--output_dir={to}/run --train_steps=4 --local_eval_frequency=2 --eval_steps=1 "
         "--log_step_count_steps=1 --keep_checkpoint_max=1 --keep_best=1",
-        4,
+        3,
     ),
     "decoder": Job(
         "--output_dir={given}/run --decode_from_file={given}/source --decode_to_file={to}/out "
@@ -95,7 +96,7 @@ JOBS = {
         older="files",
     ),
     "checkpoint import": Job(
-        "--checkpoint={given}/t2t --data_dir={given}/data --output_dir={to}/run", 7, once=True
+        "--checkpoint={given}/t2t --data_dir={given}/data --output_dir={to}/run", 5, once=True
     ),
     "checkpoint export": Job("--output_dir={given}/run --t2t_dir={to}/t2t", 5, once=True),
     "exporter": Job(EXPORT, 2, once=True),
@@ -103,7 +104,7 @@ JOBS = {
     "translate_all": Job(
         "--model_dir={given}/run --source={given}/short --reference={given}/short "
         f"--translations_dir={{to}}/translations {SHORT}",
-        5,
+        4,
         older="files",
     ),
     "visualize": Job(

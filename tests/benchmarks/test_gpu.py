@@ -75,6 +75,7 @@ def test_a_tiny_one_on_this_machine(tmp_path, monkeypatch):
         (backend,) = (flag.split("=")[1] for flag in flags if flag.startswith("--backend="))
         return forks.run(program, *flags, KERAS_BACKEND=backend)
 
+    monkeypatch.setattr(gpu, "TRAINING", (("tensorflow", False), ("jax", False)))
     monkeypatch.setattr(gpu.subprocess, "run", start)
     run(*TINY, "--precisions=float32")
     found = rows(tmp_path)

@@ -54,14 +54,3 @@ def small(make_model, encoders, tmp_path_factory):
     path.mkdir(parents=True)
     saved_model.write(ExportJob(run, model, path, settings, request))
     return model, encoders, path
-
-
-@pytest.fixture(scope="module")
-def quickly():
-    """Functions are not optimized before their first call, which then takes half the time."""
-    import tensorflow as tf
-
-    before = tf.config.optimizer.get_experimental_options()
-    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
-    yield
-    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": False, **before})

@@ -109,5 +109,5 @@ def test_it_is_saved_and_loaded_in_a_functional_model(name, tmp_path):
 def test_on_jax():
     here = pathlib.Path(__file__)
     files = [here, here.with_name("test_blocks.py"), here.with_name("test_examples.py")]
-    which = ["-m", "not browser", *files]
+    which = ["-m", "not slow and not browser", *files]
     forks.said_by("-m", "pytest", "-n", "0", "-q", "-x", *which, KERAS_BACKEND="jax")

@@ -82,7 +82,9 @@ def norms() -> float:
     """Returns by how much the gradients' squared norms of float16, without its scale, differ."""
     plain, squares = ",layer_prepostprocess_dropout=0,attention_dropout=0,relu_dropout=0", []
     for more in ("", ",activation_dtype=float16"):
-        step = distribution.step_function(build(plain + more))
+        model = build(plain + more)
+        model.run_eagerly = True
+        step = distribution.step_function(model)
         squares.append(np.sum(step(next(iter(batches(1))), True).squares))
     return float(abs(squares[1] / squares[0] - 1))
 

@@ -59,7 +59,6 @@ def test_activations_are_those_on_the_way_to_the_models_own_logits(batch, sequen
     model = make(sequences, more=f",unidirectional_encoder={one_way}")
     scales, output = norms.walk(model, batch)
     np.testing.assert_allclose(model.softmax.logits(output), model(batch), atol=1e-6)
-    assert scales == norms.activation_scales(model, batch)
     assert list(scales)[:2] == ["encoder/layer_0/self_attention", "encoder/layer_0/ffn"]
     if sequences == POST:  # a norm of scale 1 and bias 0 is the last thing in each sublayer
         assert list(scales.values()) == pytest.approx([1.0] * len(scales), rel=1e-3)

@@ -25,9 +25,8 @@ OVERRIDES = f"{OFF},optimizer=multistep_adam,optimizer_multistep_accumulate_step
 SHAPES = {"kernel": (5, 3), "bias": (4,), "table": (7, 8)}
 CASES = {
     "adam": dict(optimizer="adam"),
-    "adam_w": dict(optimizer="adam_w"),
+    "adam_w": dict(optimizer="adam_w", ema_decay=0.4),
     "multistep_adam": dict(optimizer="multistep_adam", optimizer_multistep_accumulate_steps=3),
-    "moving_average": dict(optimizer="adam", ema_decay=0.4),
     "adafactor": dict(optimizer="adafactor", optimizer_adafactor_beta1=0.5),
 }
 

@@ -4,6 +4,7 @@ import shutil
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from t2t_repro import registry
 from t2t_repro.data import batching, pipeline
@@ -53,6 +54,14 @@ def make(tmp_path, data_dir):
         )
 
     return make
+
+
+@pytest.fixture
+def eagerly():
+    """To trace a step takes longer than a few tiny ones without."""
+    tf.config.run_functions_eagerly(True)
+    yield
+    tf.config.run_functions_eagerly(False)
 
 
 @pytest.mark.parametrize("xla_compile, most", [(False, 0), (True, batching.MOST_SHAPES)])
@@ -129,6 +138,7 @@ def test_a_run_goes_on_with_its_data_alone(make, capsys):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("eagerly")
 def test_a_run_goes_on_with_settings_that_a_command_changes_and_from_there_exactly(make):
     dropout = "num_hidden_layers=1,layer_prepostprocess_dropout="
     old, new = f"batch_size=256,{dropout}0", f"batch_size=96,{dropout}0.2"
@@ -191,7 +201,8 @@ def test_the_evaluator_and_the_trainer_find_the_same(make, steps):
 
 
 @pytest.mark.slow
-def test_the_rows_after_a_resume_between_reports(make, tmp_path):
+@pytest.mark.usefixtures("eagerly")
+def test_the_rows_after_a_resume_between_reports(make):
     request = make(steps=6)
     plan = dataclasses.replace(request.plan, log_step_count_steps=3)
     request = dataclasses.replace(request, plan=plan)
@@ -203,6 +214,7 @@ def test_the_rows_after_a_resume_between_reports(make, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("eagerly")
 def test_schedules(make, capsys):
     request = make(eval_steps=1)
     result = trainer.run(request)
