@@ -32,7 +32,9 @@ LEAST_STEPS = 20  # between two of them, and of a training that is cut to a time
 _SHARE = 0.2  # of the time of a training, which evaluations take at most
 _PATIENCE = 6  # evaluations whose BLEU does not rise end the training
 _LEAST_PAIRS = 3000  # of which any time makes a translator
-_EPOCHS = 20  # of COOLDOWN, at least, if the time allows
+# Of COOLDOWN, at least, if the time allows: with fewer than 28 the dropout is low. News
+# English-Swahili has 17.1 BLEU after 16 passes and 18.6 after 26.
+_EPOCHS = 27
 _LINES, _WORDS = 5000, 30_000  # lines from all over a side, and words of them, that are counted
 USABLE_BLEU = 20
 # (distinct words up to which the row holds; target tokens of training for USABLE_BLEU). Ten minutes

@@ -32,7 +32,7 @@ def test_another_end_keeps_what_was_measured(programs, request_of):
 
 @pytest.mark.parametrize(
     "kind, pairs, steps",
-    [("CPU", 10**5, 4700), ("GPU", 10**5, 23_000), ("GPU", 20_000, 15500), ("GPU", 10**7, 250_000)],
+    [("CPU", 10**5, 4700), ("GPU", 10**5, 31_000), ("GPU", 20_000, 15500), ("GPU", 10**7, 250_000)],
 )
 def test_only_a_found_gpu_has_no_limit(programs, request_of, monkeypatch, kind, pairs, steps):
     monkeypatch.setattr(plan.preset, "has_gpu", lambda: True)
