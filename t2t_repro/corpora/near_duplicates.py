@@ -4,8 +4,10 @@ Case, punctuation, spaces and numbers do not count. An index holds the sentences
 that the corpus may have any size.
 """
 
+import itertools
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Iterator
 
 # Letters of scripts without spaces are words by themselves: Thai to Lao, Burmese, Khmer, kana, Han.
@@ -98,10 +100,7 @@ class Index:
         hits, size = self._by_run.keys() & of_text, len(of_text)
         if 2 * len(hits) < size or not hits:
             return same
-        shared: dict[int, int] = {}
-        for run in hits:
-            for number in self._by_run[run]:
-                shared[number] = shared.get(number, 0) + 1
+        shared = Counter(itertools.chain.from_iterable(self._by_run[run] for run in hits))
         return [
             number
             for number, count in shared.items()

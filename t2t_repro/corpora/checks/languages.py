@@ -30,7 +30,7 @@ _BEGINS = (
 )
 _SAME = {0x1E00: 0x41, 0x1F00: 0x370, 0xF900: 0x2E80, 0x20000: 0x2E80, 0xFB50: 0x600, 0xFE70: 0x600}
 _NO_LETTERS = {0x0, 0x2000, 0xFE00, 0xFF00}
-_WORD = re.compile(r"\w+|[^\w\s]+")
+_WORD = re.compile(r"[^\W\u2e80-\U0002ffff]+|[^\W\0-\u2e7f]+|[^\w\s]+")  # names in Chinese, too
 _GROUPS = np.array(
     [-1 if b in _NO_LETTERS else _BEGINS.index(_SAME.get(b, b)) - 1 for b in _BEGINS]
 )
@@ -183,9 +183,7 @@ def _foreign(codes: np.ndarray, own: frozenset[int]) -> tuple[np.ndarray, np.nda
 
 
 def _main_scripts(side: Side) -> frozenset[int]:
-    groups = _groups(side.codes)
-    groups = groups[groups >= 0]
-    counts = np.bincount(groups, minlength=1)
+    counts = np.bincount(_groups(side.codes) + 1)[1:]  # -1: no letter
     return frozenset(np.flatnonzero(counts > 0.1 * max(1, counts.sum())).tolist())
 
 

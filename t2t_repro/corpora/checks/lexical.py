@@ -27,6 +27,7 @@ FARTHEST = 3  # lines
 _LOW, _NEAR = 2.0, 8  # a fit that is seldom right; so many lines around such are looked at
 _SLIPS, _RETURNS = -9.0, -3.0  # logs of the probabilities
 _WEIGHT = 0.5  # of a fit: words of a sentence do not come one by one
+_SLIPPED = 0.5  # by which a line must be likelier to have slipped than not
 _MOST = 12.0  # that a line may speak for an offset: one that is there twice says little
 
 
@@ -215,18 +216,22 @@ class Fits:
 def slipped(block: Block, lexicon: Lexicon) -> np.ndarray:
     """Returns bool (N,): the pairs of stretches that fit better with their targets shifted."""
     fits = Fits(block, lexicon)
-    beside = fits(0)
     found = np.zeros(len(block), bool)
-    suspect = _around(beside < _LOW)
+    suspect = _around(fits(0) < _LOW)
     if not suspect.any():
         return found
     offsets = np.array([0, *(sign * n for n in range(1, FARTHEST + 1) for sign in (1, -1))])
-    seen = np.stack([fits(n) - beside for n in offsets], axis=1)
-    place = np.arange(len(block))[:, None] + offsets
-    seen[(place < 0) | (place >= len(block))] = 0  # what is not seen speaks for nothing
-    seen = np.clip(_WEIGHT * seen, -_MOST, _MOST)
-    edges = np.flatnonzero(np.diff(np.r_[False, suspect, False]))
-    for start, end in edges.reshape(-1, 2):
+    fit = np.stack([fits(n) for n in offsets], axis=1)
+    lines = np.arange(len(block))[:, None]
+    place = (lines + offsets) % len(block)
+    fit[place != lines + offsets] = np.nan  # outside
+    # A long target with words that nothing explains fits no source: what counts is how much better
+    # a target fits than with the sources around it.
+    usual = np.take_along_axis(fit, (lines - offsets) % len(block), axis=0)
+    seen = fit - np.nanmean(usual, axis=1)[place]
+    seen = np.clip(_WEIGHT * (seen - seen[:, :1]) - _SLIPPED * (offsets != 0), -_MOST, _MOST)
+    seen = np.nan_to_num(seen)  # what is not seen speaks for nothing
+    for start, end in np.flatnonzero(np.diff(np.r_[False, suspect, False])).reshape(-1, 2):
         found[start:end] = _path(seen[start:end]) != 0
     return found
 

@@ -34,7 +34,5 @@ def test_equals_the_naive_one():
     keys = [(key // NUMBER, key % NUMBER) for key in found.keys.tolist()]
     assert keys == sorted(counts)
     np.testing.assert_allclose(found.probabilities, [probability[key] for key in keys])
-    assert dict(zip(keys, found.together.tolist(), strict=True)) == {
-        **{(0, 2): 1, (0, 3): 2},
-        **{(1, 2): 2, (1, 3): 2},
-    }
+    together = {(0, 2): 1, (0, 3): 2, (1, 2): 2, (1, 3): 2}
+    assert dict(zip(keys, found.together.tolist(), strict=True)) == together
