@@ -154,7 +154,8 @@ def _conflicts(hp: "HParams") -> Iterator[str]:
     if hp.model in BASELINES:
         return
     relative = hp.self_attention_type == "dot_product_relative"
-    for name in ("attention_key_channels", "attention_value_channels"):
+    named = ("attention_key_channels", "attention_value_channels")
+    for name in named if hp.model == TRANSFORMER else ():
         width = getattr(hp, name) or hp.hidden_size
         if width % hp.num_heads:
             yield (

@@ -126,7 +126,7 @@ def write_of_run(
         checkpoint, there = run.checkpoint(), read(run.path)
         if there and there.files == _files_of(run, checkpoint):
             return
-        settings, earlier = run.decode_settings(), read(parent) if parent else None
+        settings, earlier = run.decode_settings(), read(parent) if parent else there
         translate = _by_model(run, checkpoint, settings)
         write(run, checkpoint, run.path, RUN, settings, translate, program, earlier)
         command = shlex.join(["t2t-show", os.fspath(run.path), "--verify"])

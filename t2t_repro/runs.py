@@ -350,8 +350,9 @@ class LoadedRun:
 
         Args:
             sentences: the sentences.
-            beam_size: 1 is greedy search; None: what was tuned for the run, else 4.
-            alpha: exponent of the length penalty; None: likewise, else 0.6.
+            beam_size: 1 is greedy search; None: what was tuned for the run, else the problem's,
+                mostly 4.
+            alpha: exponent of the length penalty; None: likewise, mostly 0.6.
             decode_hparams: as t2t-decoder's, "name=value,name=value"; those that choose lines of a
                 file, or do not change a line, have no effect.
 

@@ -68,6 +68,9 @@ def pytest_collection_finish(session):
         # TensorFlow forgets all kernels then, for those with random numbers of their own: no test
         # has one, and to make them again for each test takes half of its time.
         eager.pywrap_tfe.TFE_ContextClearCaches = lambda context: None
+        # Graphs run as they are: to optimize one takes longer than its few calls. The programs that
+        # tests start optimize theirs.
+        eager.context().set_optimizer_experimental_options({"disable_meta_optimizer": True})
     gc.collect()
     gc.freeze()
 
@@ -297,14 +300,3 @@ def half_started(request, monkeypatch):
 
     monkeypatch.setattr(multiprocessing.util, "spawnv_passfds", interrupted)
     return started
-
-
-@pytest.fixture(scope="module")
-def quickly():
-    """Functions are not optimized before their first call, which then takes half the time."""
-    import tensorflow as tf
-
-    before = tf.config.optimizer.get_experimental_options()
-    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
-    yield
-    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": False, **before})

@@ -26,7 +26,7 @@ def test_override_reads_each_type():
     values = BASE.override({"pos": None, "train_steps": np.int64(7)}, num_heads=4)
     assert values == BASE.override("pos=None,train_steps=7,num_heads=4")
     mine = dataclasses.replace(BASE, model="mine")  # of which nothing is known
-    assert mine.override("filter_size=3,dropout=0.5").filter_size == 3
+    assert mine.override("filter_size=3,dropout=0.5,num_heads=7").filter_size == 3
 
 
 @pytest.mark.parametrize(

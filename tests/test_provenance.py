@@ -174,6 +174,9 @@ def test_it_is_written_once_and_does_not_travel_with_a_copy(copy, tmp_path):
     before = record.stat().st_mtime_ns
     provenance.write_of_run(run.path, "t2t-trainer")
     assert record.stat().st_mtime_ns == before
+    dataclasses.replace(provenance.read(run.path), files={}).write(run.path)  # of older weights
+    provenance.write_of_run(run.path, "t2t-decoder")
+    assert len(provenance.read(run.path).programs) == 2
     run.copy_description(RunDirectory(tmp_path / "other"))
     assert not (tmp_path / "other" / provenance.PROVENANCE).exists()
     record.write_text("{")

@@ -16,8 +16,6 @@ from t2t_repro.run_directory import RunConfig, RunDirectory
 from t2t_repro.runs import trained_run
 from t2t_repro.training import checkpoints
 
-pytestmark = pytest.mark.usefixtures("quickly")
-
 PROBLEM, SET = "algorithmic_identity_decimal40", "transformer_test"
 SMALL = "hidden_size=8,filter_size=12,num_heads=2,num_hidden_layers=1"
 CONFIG = RunConfig(

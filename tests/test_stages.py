@@ -65,9 +65,12 @@ DISTILL = (
 
 def begin(folder, program, flags):
     """Runs a program in a folder; those that it starts are forks, which have TensorFlow loaded."""
+    from t2t_repro.decoding import tune
     from t2t_repro.export import signatures
 
     os.chdir(folder)
+    if program == "own_text":  # each beam is traced for seconds
+        tune.TuneRequest.beams, tune.TuneRequest.penalties = [4], [0.6, 1.0]
     signatures.Served.names = ("best",)  # each is traced for a second
     process.SPAWN = multiprocessing.get_context("fork")
     sys.argv = [f"t2t-{program}", *flags.split()]

@@ -62,6 +62,7 @@ def main(args: flags.FlagValues) -> None:
     if not args.model_dir:
         raise UserError("Expected --model_dir, the run to average. Received: none.")
     if args.tune:
+        cli.warn_unused(args, ["min_steps", "last_only", "wait_minutes"])
         tune_run(args)
         return
     cli.warn_unused(args, {"data_dir", *flags_of(tune.TuneRequest)} - {"n"})
@@ -105,8 +106,6 @@ def average_all(request: AverageRequest) -> list[pathlib.Path]:
     run, out = RunDirectory(request.model_dir), RunDirectory(request.output_dir)
     n, least = request.n, request.min_steps
     assert run.config  # a folder that is not a run ends here, with a message
-    if run.path.resolve() == out.path.resolve():
-        raise UserError(f"Expected --output_dir other than --model_dir. Received: {run.path}.")
     _check_free(run, out, n)
     written: list[pathlib.Path] = []
     seen: list[pathlib.Path] = []

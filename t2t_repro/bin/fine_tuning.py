@@ -73,7 +73,7 @@ def proposed(
     Args:
         source: the run or one of its checkpoints.
         overrides: changes to the proposal, "name=value,name=value".
-        train_steps: how many updates to make; None: a share of the parent's.
+        train_steps: of the training; None: a share of the parent's.
         say: gets a line.
 
     Raises:
@@ -106,6 +106,8 @@ def proposed(
         learning_rate_warmup_steps=warmup,
         learning_rate_decay_steps=max(1, falls - warmup),
     ).override(overrides)
+    if hparams.learning_rate_constant != rate:
+        rate, why = hparams.learning_rate_constant, "as given"
     say(
         f"Fine-tuning with the hparams of {run.path} ({config.hparams_set}) for {train_steps:,} "
         f"steps. The learning rate rises to {rate:g} ({why}) in the first {of_update * warmup:,} "

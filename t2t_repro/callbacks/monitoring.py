@@ -190,11 +190,11 @@ class Summaries(keras.callbacks.Callback):
             self._squares = model.observe_gradients(self._every)
 
     def on_train_begin(self, logs=None):
-        self._written, self._wait = _step(self.model), 0
+        self._written, self._wait, self._each = _step(self.model), 0, self.model.steps_per_execution
 
     def on_train_batch_end(self, batch, logs=None):
-        # To ask the model for its step costs time under JAX: only where one may be due.
-        self._wait -= self.model.steps_per_execution
+        # To ask for the model costs time under JAX: only where one may be due.
+        self._wait -= self._each
         if self._wait > 0:
             return
         step = _step(self.model)

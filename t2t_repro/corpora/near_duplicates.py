@@ -10,8 +10,8 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-# Letters of scripts without spaces are words by themselves: Thai to Lao, Burmese, Khmer, kana, Han.
-SINGLE = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
+from t2t_repro.text.tokenizer import SINGLE  # words by themselves here
+
 # What a reader does not see: soft hyphens, joiners, places to break a line, marks of direction and
 # of an encoding.
 UNSEEN = "\xad\u200b\u200c\u200d\u200e\u200f\u2060\ufeff"

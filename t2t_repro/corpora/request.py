@@ -127,8 +127,8 @@ class RawText:
             targets = targets or [""] * len(sources)
             if "" in sources or len(sources) != len(targets):
                 raise UserError(
-                    f"Expected --{split}_source without empty names, and equally many names in "
-                    f"--{split}_target. Received: {len(sources)} and {len(targets)}."
+                    f"Expected sources of {split} without empty names, and equally many targets. "
+                    f"Received: {len(sources)} and {len(targets)}."
                 )
             weights = self._weights(len(sources)) if split == "train" else [1.0] * len(sources)
             for source, target, weight in zip(sources, targets, weights, strict=True):

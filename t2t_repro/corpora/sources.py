@@ -43,7 +43,7 @@ class RawFile:
 @functools.cache
 def published() -> dict[str, tuple[int, str]]:
     """Returns {URL: (bytes, SHA-256)}: the servers' lengths, and the checksums that
-    tensorflow-datasets 4.9 has (url_checksums/)."""
+    tensorflow-datasets 4.9 has (url_checksums/), and Multi30k's."""
     text = importlib.resources.files(__package__).joinpath("published.tsv").read_text("utf-8")
     rows = (line.split("\t") for line in text.splitlines())
     return {url: (int(size), digest) for url, size, digest in rows}

@@ -35,7 +35,7 @@ def check_corpus(job: Job, report: Callable[[str], None]) -> None:
         made, corpus = _examine(job, report)
         if job.check == STOP and made.errors:
             errors = "; ".join(
-                f"{each.count:,} pairs ({each.check.text}; first: {first.split} line {first.line})"
+                f"{each.count:,} pairs ({each.check.text}; first: {first.split} pair {first.line})"
                 for each in made.errors
                 for first in each.first[:1]
             )
@@ -91,7 +91,7 @@ def _written(job: Job, made: Report, report: Callable[[str], None]) -> Report:
         report(line)
     to = path_of(job.data_dir, job.problem.dataset_filename())
     made.write(to)
-    report(f"Report with examples of each fault and their line numbers: {to}")
+    report(f"Report with examples of each fault and the numbers of their pairs: {to}")
     return made
 
 

@@ -405,8 +405,7 @@ def _made_of(job: Job, files: Files) -> dict[str, Any]:
     said: dict[str, Any] = {}
     if digests := {os.path.basename(path).removesuffix(".gz"): _sha256(path) for path in paths}:
         said[_TEXT] = digests
-    times = raw_record.repeated(paths)
-    if files.source == Split.TRAIN and times != 1:
+    if files.source == Split.TRAIN and (times := raw_record.repeated(paths)) != 1:
         said[raw_record.REPEATED] = times
     return said
 

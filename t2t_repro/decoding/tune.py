@@ -134,16 +134,14 @@ def check(run: Any, out: RunDirectory) -> None:
     """
     check_text(run.problem, "t2t-avg-all --tune")
     run.check_checkpoint()
-    if run.path.resolve() == out.path.resolve():
-        raise UserError(f"Expected --output_dir and --model_dir to differ. Received: {run.path}.")
+    from t2t_repro.training import checkpoints
+
+    checkpoints.check_free(run, out)
     if not (out.path / TUNED).exists() and next(out.checkpoints_dir.glob("ckpt-*"), None):
         raise UserError(
             "Expected --output_dir to be new, or a result of t2t-avg-all --tune. Received: "
             f"{out.path}, which has checkpoints but no {TUNED}. Name another folder."
         )
-    from t2t_repro.training import checkpoints
-
-    checkpoints.check_free(run, out)
 
 
 def tune(

@@ -9,6 +9,7 @@ from t2t_repro.decoding.search import Engine, check_follows
 from t2t_repro.decoding.settings import KEPT, DecodeHParams
 from t2t_repro.export import forms
 from t2t_repro.files import locked, sha256
+from t2t_repro.process import available_cores
 from t2t_repro.runs import trained_run
 from t2t_repro.training import checkpoints, devices
 from t2t_repro.training.state import WEIGHTS
@@ -40,7 +41,7 @@ def _ctranslate2(job: DecodeJob, say: Report) -> Engine:
     library()
     check_follows(CTranslate2Engine, job.settings)  # before a model is written
     path = job.request.engine_dir or written(job, say)
-    engine = CTranslate2Engine(path, job.request.compute_type)
+    engine = CTranslate2Engine(path, job.request.compute_type, threads=available_cores())
     say(f"Decoding with the CTranslate2 model {path}, compute type {engine.compute_type}")
     engine.check_vocabularies(job.run.encoders)
     return engine

@@ -115,7 +115,7 @@ def _described(encoder: TextEncoder) -> dict[str, Any] | None:
     else:
         raise UserError(
             "Expected a subword or SentencePiece vocabulary. Received: a "
-            f"{type(encoder).__name__}. Use --format=saved_model."
+            f"{type(encoder).__name__}. Use --format=ctranslate2."
         )
     if parts is None:
         return None

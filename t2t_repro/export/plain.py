@@ -168,13 +168,13 @@ def _stack(stack: Any, table: np.ndarray, positions: np.ndarray | None) -> Stack
     return Stack(table, positions, layers, norm)
 
 
-def _positions(layer: keras.layers.Layer, hparams: Any) -> np.ndarray | None:
+def _positions(layer: keras.layers.Layer, hp: Any) -> np.ndarray | None:
     if isinstance(layer, LearnedPositions):
         return _array(layer.embeddings)
-    if isinstance(layer, NoPositions) or hparams.self_attention_type == "dot_product_relative":
+    if isinstance(layer, NoPositions):
         return None
     positions = np.arange(POSITIONS, dtype="float32")
-    return ops.convert_to_numpy(timing_signal(positions, hparams.hidden_size))
+    return ops.convert_to_numpy(timing_signal(positions, hp.hidden_size))
 
 
 def _attention(sublayer: Any) -> Attention:

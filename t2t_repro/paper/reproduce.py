@@ -234,7 +234,8 @@ def _conclusions(results: Results) -> Table:
         "then: the better row's lead in the paper. here: its mean lead in these runs. "
         "confirmed: the 95 % interval of this lead (Student's t over the seeds) is above 0; "
         f'for "match", the interval is within {EQUAL_WITHIN} BLEU of 0. not testable: fewer than '
-        "two seeds, or the interval includes both 0 and the paper's lead. not confirmed: otherwise."
+        'two seeds, or the interval includes 0 and the paper\'s lead (for "match": 0 and more than '
+        f"{EQUAL_WITHIN}). not confirmed: otherwise."
     )
     heads = "conclusion | by | then :+.2f | here :+.2f | ± :.2f | seeds | verdict"
     return Table("3-conclusions", "The paper's conclusions (section 6.2)", heads, rows, (note,))

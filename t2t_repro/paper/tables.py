@@ -85,8 +85,8 @@ def table2(runs: Sequence[RunDirectory] = ()) -> list[Table]:
             values = bleu["compound_split"]["score"], took and flop_by_time(*took)
             pairs = [(None, v) if "enfr" in problem else (v, None) for v in values]
             rows.append((str(run.path), *pairs[0], *pairs[1], bleu["sacrebleu"]["score"]))
-            said = took and "{:.3g} hours x {} x {:.3g} TFLOP/s".format(*took)
-            notes.append(f"{run.path}: {problem}; {bleu['sacrebleu']['signature']}; {said}")
+            said = "; {:.3g} hours x {} x {:.3g} TFLOP/s".format(*took) if took else ""
+            notes.append(f"{run.path}: {problem}; {bleu['sacrebleu']['signature']}{said}")
     heads = (
         "system | BLEU En-De :.4g | BLEU En-Fr :.4g | FLOP En-De :.1e | FLOP En-Fr :.1e | "
         "sacreBLEU :.1f"

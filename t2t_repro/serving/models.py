@@ -117,7 +117,7 @@ class CTranslate2Model:
 
     def __init__(self, folder: pathlib.Path, record: provenance.Provenance, searches: int):
         encoders = registry.get_problem(record.problem).feature_encoders(os.fspath(folder))
-        threads = available_cores() // searches if searches > 1 else 0
+        threads = available_cores() // searches
         engine = CTranslate2Engine(folder, threads=threads, searches=searches)
         engine.check_vocabularies(encoders)
         settings = DecodeHParams(**record.decoding, batch_size=1 << 30)  # type: ignore[arg-type]
@@ -187,7 +187,7 @@ def find(given: Sequence[str]) -> list[ServedModel]:
         pair = (source, target) if source else languages_of(record.problem)
         name = "-".join(pair) if pair[0] else folder.resolve().name
         if name in found:
-            raise UserError(f"Expected different names, --model=NAME=DIR. Received: {name} twice.")
+            raise UserError(f"Expected one --model=de-en=DIR for a pair. Received: {name} twice.")
         found[name] = ServedModel(name, pair[0], pair[1], folder, record)
     if not found:
         raise UserError("Expected --model, a folder written by t2t-exporter. Received: none.")

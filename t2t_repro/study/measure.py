@@ -90,7 +90,7 @@ def _evaluate(model, batches: list, config: RunConfig, problem: Problem) -> dict
     costs = -np.log(np.maximum(counts, 1e-9) / counts.sum())
     data = evaluation_data(problem, Split.EVAL, config)
     ids = np.concatenate([batch["targets"].ravel() for batch in data])
-    found = Evaluator(model, ["accuracy"]).evaluate(evaluation_data(problem, Split.EVAL, config))
+    found = Evaluator(model, ["accuracy"]).evaluate(data)
     return {
         "dev_loss": float(found["loss"]),
         "accuracy": float(found["accuracy"]),

@@ -8,7 +8,6 @@ activations between the layers grow.
 A place is named as in the model: "decoder/layer_5/ffn", or "embedding" for what is in no layer.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -18,9 +17,9 @@ from keras import ops
 
 from t2t_repro.layers.attention import CAUSAL, of_padding
 from t2t_repro.training import checkpoints, distribution
+from t2t_repro.training.log import SUBLAYER
 
 EMBEDDING = "embedding"
-_PLACE = re.compile(r"(?:encoder|decoder)/layer_\d+/[a-z_]+?(?=/)")
 
 
 class GradientNorms:
@@ -68,8 +67,8 @@ class GradientNorms:
 
 def place_of(name: str) -> str:
     """Returns the place of a weight by its name: "decoder/layer_5/ffn", else EMBEDDING."""
-    place = _PLACE.search(name)
-    return place[0] if place else EMBEDDING
+    sublayer = SUBLAYER.match(name)
+    return sublayer[1] if sublayer else EMBEDDING
 
 
 def activation_scales(model: keras.Model, batch: Mapping[str, Any]) -> dict[str, float]:

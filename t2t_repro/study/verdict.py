@@ -109,7 +109,7 @@ def _doubts(
     """Returns why the trainings of a variant with its best warm-up were not whole."""
     there = results.select(depth=depth, name=name)
     if not cells:
-        return [f"{len(there)} of {len(there)} trainings of {name} diverged"]
+        return [f"{len(there)} of {len(there)} trainings of {name} diverged"] if there else []
     doubts = []
     if diverged := sum(r.variant.warmup == warmup for r in there) - len(cells):
         doubts.append(f"{diverged} trainings of {name} diverged")

@@ -9,6 +9,11 @@ beginning or end of the text it does. `"Dude - that's so cool."` becomes
 import re
 from collections.abc import Iterable, Sequence
 
+# Scripts that put no space between words: signs that are words, and alphabets (Thai to Lao,
+# Burmese, Khmer).
+SIGNS = "\u3040-\u30ff\u3400-\u9fff\U00020000-\U0003ffff"
+LETTERS = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
+SINGLE = re.compile(f"[{LETTERS}{SIGNS}]")
 # [^\W_] is str.isalnum(), which holds for exactly the categories L and N.
 _RUNS = re.compile(r"[^\W_]+|[\W_]+")
 

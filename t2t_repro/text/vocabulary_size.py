@@ -24,6 +24,7 @@ from t2t_repro import schema
 from t2t_repro.errors import UserError
 from t2t_repro.files import INCOMPLETE, sha256, write_json
 from t2t_repro.text.subword import SubwordTextEncoder
+from t2t_repro.text.tokenizer import SINGLE
 from t2t_repro.text.vocabulary import sized
 
 T2T_SIZE = 2**15  # of a text problem that does not say it
@@ -104,9 +105,10 @@ def build(
         reserved_tokens: tokens to be given the first ids.
     """
     once = {token: max(1, round(count / repeated)) for token, count in counts.items()}
-    words = [count for token, count in once.items() if token[0].isalnum()]
-    sizes = (len(token.encode("utf-8", "surrogatepass")) * n for token, n in once.items())
-    fits = supported(sum(sizes), len(words))
+    # A token of a script without spaces is a clause, and nearly every one another.
+    words = sum(token[0].isalnum() and not SINGLE.search(token) for token in once)
+    size = sum(len(token.encode("utf-8", "surrogatepass")) * n for token, n in once.items())
+    fits = supported(size, words)
     # A number that is asked for is made as T2T makes it.
     target, of, least = (asked, counts, 1) if asked else (fits, once, _SEEN)
     build_from = functools.partial(
@@ -122,7 +124,7 @@ def build(
         fits = min(fits, encoder.vocab_size)
     elif encoder.vocab_size > fits:
         fits = min(fits, build_from(fits, once, _SEEN, _T2T_MOST).vocab_size)
-    reason = f"{sum(words):,} words ({len(words):,} distinct) are enough for {fits:,} subwords"
+    reason = f"{size:,} bytes with {words:,} distinct words are enough for {fits:,} subwords"
     if asked:
         reason = f"{asked:,} were requested. {reason}"
         if encoder.vocab_size < 0.9 * asked:

@@ -63,23 +63,25 @@ def find(request: TrainRequest) -> int:
                 raise
             peak = math.inf
         if peak <= room:
-            print(f"batch_size {size:,} fits: it needs {peak / 2**20:,.0f} MB.")
+            needs = f": it needs {peak / 2**20:,.0f} MB" if peak else ""
+            print(f"batch_size {size:,} fits{needs}.")
             print(f"Give --hparams=batch_size={size}")
             return size
-        print(f"batch_size {size:,} does not fit in {room / 2**20:,.0f} MB.", flush=True)
+        print(f"batch_size {size:,} does not fit.", flush=True)
         size //= 2
     raise UserError("Expected memory for batch_size=1. Received: too little. Use a smaller model.")
 
 
 def _peak(config: RunConfig, load_user_code: Callable[[], None] | None) -> int:
-    """Makes two steps on each of the largest batches, on one device; returns the bytes it took."""
+    """Makes two steps on each of the largest batches, on one device; returns the bytes of memory
+    that they took; 0: unknown, on a GPU."""
     os.environ.pop("TF_CONFIG", None)  # of a cluster, to which a trial does not belong
     if load_user_code:
         load_user_code()
     from t2t_repro.data.pipeline import describe
     from t2t_repro.training import devices, distribution, trainer
 
-    devices.choose(1)
+    where = devices.choose(1)
     problem, hparams = registry.get_problem(config.problem), config.hparams
     longest = describe(problem, Split.TRAIN, hparams, config.data_dir, training=True).longest
     step = distribution.step_function(trainer.build_model(config, problem))
@@ -87,7 +89,7 @@ def _peak(config: RunConfig, load_user_code: Callable[[], None] | None) -> int:
     for batch in 2 * largest_batches(hparams, longest, *rows):
         step(batch)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else 1024 * peak
+    return 0 if where.kind == "GPU" else peak if sys.platform == "darwin" else 1024 * peak
 
 
 def largest_batches(

@@ -573,11 +573,13 @@ def _averaged(path: pathlib.Path) -> tuple[int, ...] | None:
 
 
 def check_free(run: RunDirectory, out: RunDirectory) -> None:
-    """Refuses a folder that holds other checkpoints than averages of the run.
+    """Refuses the run's own folder, and one that holds other checkpoints than averages of the run.
 
     Raises:
         UserError: naming it.
     """
+    if run.path.resolve() == out.path.resolve():
+        raise UserError(f"Expected --output_dir other than --model_dir. Received: {run.path}.")
     other = out.exists() and not run.is_continued_by(out)
     trained = [path for path in list_checkpoints(out.path) if not read_state(path).averaged]
     if other or trained:

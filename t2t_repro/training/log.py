@@ -25,7 +25,7 @@ from t2t_repro.training.state import BLEU_SIGNATURE, DECODED_BLEU
 
 TRAIN = "train"  # the kind whose events lie in the run directory itself
 Samples = Callable[[int, "EventWriter"], None]  # writes samples of what the model does at a step
-_SUBLAYER = re.compile(r"((?:encoder|decoder)/layer_\d+/[^/]+)/")
+SUBLAYER = re.compile(r"((?:encoder|decoder)/layer_\d+/[^/]+)/")
 
 
 @dataclasses.dataclass(eq=False)
@@ -286,7 +286,7 @@ def _places(model: keras.Model) -> dict[str, list[int]]:
     places: dict[str, list[int]] = {}
     for index, variable in enumerate(model.trainable_variables):
         name = names[id(variable)]
-        sublayer = _SUBLAYER.match(name)
+        sublayer = SUBLAYER.match(name)
         place = sublayer[1] if sublayer else name.partition("/")[0]
         places.setdefault(place, []).append(index)
     return places

@@ -31,7 +31,7 @@ class State:
     """Where a run stands: state.json.
 
     Attributes:
-        step: how many updates the optimizer has made; one may gather several batches.
+        step: how many steps the run has made (see trainable.py).
         batches: how many batches of the data the run has consumed since its start.
         averaged: the steps whose weights were averaged; empty for a checkpoint of training.
         extra: other values of the loop, as JSON.

@@ -68,7 +68,7 @@ def run(request: TrainRequest, where: Devices = ONE, plan: str = "") -> dict[str
 
 
 def build_model(config: RunConfig, problem: Problem) -> keras.Model:
-    """Returns a run's Transformer, compiled with its optimizer; the seed decides the weights."""
+    """Returns a run's model, compiled with its optimizer; the seed decides the weights."""
     keras.utils.set_random_seed(config.random_seed)
     model = model_for(problem, config.hparams, config.data_dir)
     optimizer = optimizers.from_hparams(config.hparams)
@@ -116,7 +116,7 @@ def train(request: TrainRequest, where: Devices = ONE, plan: str = "") -> dict[s
             write = request.make_samples(model, request.eval_split)
             hooks.append((request.samples_every, lambda step: write(step, writer)))
     source, partial = request.warm_start_from, request.warm_start_partial
-    if is_chief and source and not checkpoints.latest(run.checkpoints_dir):
+    if is_chief and source and not run.newest_step():
         taken = warm_start.begin(model, problem, config.data_dir, source, partial)
         log.say(f"{taken} Details: {WARM_START}.")
     if config.hparams.freeze:

@@ -44,7 +44,7 @@ def picture(signals: dict[str, np.ndarray]) -> "Figure":
     figure, axes = pictures.figure(columns, 2, title="Positions", width=5.0, height=3.4, grid=False)
     for i, (name, signal) in enumerate(signals.items()):
         limit = float(np.abs(signal).max()) or 1.0
-        length = len(norms := np.linalg.norm(signal, axis=-1, keepdims=True))
+        norms = np.linalg.norm(signal, axis=-1, keepdims=True)
         unit = signal / np.maximum(norms, 1e-9)
         style: dict[str, Any] = {"cmap": pictures.SIGNED, "aspect": "auto"}
         above, below = axes[i], axes[columns + i]
@@ -54,7 +54,6 @@ def picture(signals: dict[str, np.ndarray]) -> "Figure":
         drawn = below.imshow(unit @ unit.T, vmin=-1, vmax=1, interpolation="nearest", **style)
         figure.colorbar(drawn, ax=below)
         below.set(title=f"{name}: cosine of two encodings", xlabel="position", ylabel="position")
-        below.set_xlim(-0.5, length - 0.5)
     return figure
 
 

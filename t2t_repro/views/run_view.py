@@ -48,7 +48,7 @@ class Checkpoint:
         whole: whether all its files are there in full size; their bytes are not read.
         scores: {metric: value} of its evaluation, {} if there was none; what is not finite is
             "nan", "inf" or "-inf".
-        averaged: the steps that were averaged; empty for one of training.
+        averaged: the steps that were averaged, if there are several.
         trains_on: whether it has the state of training, which resuming needs.
     """
 
@@ -137,7 +137,7 @@ def view(run: RunDirectory) -> RunView:
         parameters=_parameters(whole),
         checkpoints=tuple(saved),
         being_written=_being_written(run.checkpoints_dir) if trainer else (),
-        kept_best=_kept_best(run.path / "best" / "checkpoints"),
+        kept_best=tuple(e.step for e in read_ranking(run.path / "best" / "checkpoints").ranking),
         curves=curves,
         best={
             metric: _best(metric, points)
@@ -186,7 +186,7 @@ def next_steps(of: RunView) -> list[str]:
         )
     if not whole:
         return [*said, "There is no checkpoint to decode with yet."]
-    if len(whole) > 1 and not of.trainer:
+    if len(whole) > 1 and not of.trainer and not whole[-1].averaged:
         count = min(len(whole), 8)
         said.append(
             f"To average checkpoints: t2t-avg-all --model_dir={path} --output_dir={average} "
@@ -284,15 +284,17 @@ def _checkpoints(folder: pathlib.Path, scores: dict[int, dict[str, Score]]) -> l
         name = _CHECKPOINT.fullmatch(path.name)
         if not name:
             continue
-        step, sizes = int(name[1]), {file.name: file.stat().st_size for file in path.iterdir()}
         try:
+            sizes = {file.name: file.stat().st_size for file in path.iterdir()}
             state = read_state(path)
-            files, averaged = state.files, state.averaged
+            files, averaged = state.files, state.averaged if len(state.averaged) > 1 else ()
+        except FileNotFoundError:  # removed meanwhile
+            continue
         except CorruptCheckpoint:
             files, averaged = {}, ()
         whole = bool(files) and all(sizes.get(file) == size for file, size in files.items())
         megabytes = round(sum(sizes.values()) / 1e6, 1)
-        mine = scores.get(step, {})
+        step, mine = int(name[1]), scores.get(int(name[1]), {})
         of = step, str(path), megabytes, whole, mine, averaged, TRAINING in files
         saved.append(Checkpoint(*of))
     return sorted(saved, key=lambda each: each.step)
@@ -301,10 +303,6 @@ def _checkpoints(folder: pathlib.Path, scores: dict[int, dict[str, Score]]) -> l
 def _being_written(folder: pathlib.Path) -> tuple[int, ...]:
     names = (_CHECKPOINT.fullmatch(path.stem) for path in folder.glob(f"*{INCOMPLETE}"))
     return tuple(sorted(int(name[1]) for name in names if name))
-
-
-def _kept_best(folder: pathlib.Path) -> tuple[int, ...]:
-    return tuple(entry.step for entry in read_ranking(folder).ranking)
 
 
 def _parameters(whole: list[Checkpoint]) -> dict[str, int]:

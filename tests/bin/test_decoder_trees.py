@@ -14,8 +14,6 @@ from tests import untrained
 from tests.bin.conftest import TINY
 from tests.programs import call
 
-pytestmark = pytest.mark.usefixtures("quickly")
-
 PARSING = "parsing_wsj4k"
 
 

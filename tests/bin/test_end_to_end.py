@@ -11,7 +11,7 @@ from t2t_repro.run_directory import RunDirectory
 from t2t_repro.training import checkpoints
 from tests.programs import call
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quickly")]
+pytestmark = pytest.mark.slow
 PROBLEM = "text2text_tmpdir"
 MODELS = {
     "transformer": ("transformer_test", "num_heads=2"),

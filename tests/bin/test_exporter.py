@@ -13,7 +13,7 @@ from t2t_repro.run_directory import RunDirectory
 from tests.bin.conftest import VOCABULARY
 from tests.programs import call
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quickly")]
+pytestmark = pytest.mark.slow
 PROBLEM, SET = "text2text_tmpdir", "transformer_test"
 SENTENCES = ["a b", "", "cab dad. bad", "é"]
 

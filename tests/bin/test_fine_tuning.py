@@ -92,6 +92,8 @@ def test_a_run_that_reports_nothing_gets_a_low_rate(parent):
     said = []
     _, hparams = fine_tuning.proposed(parent.path, say=said.append)
     assert (hparams.learning_rate_constant, hparams.train_steps) == (1e-4, 4000)
+    fine_tuning.proposed(parent.path, "learning_rate_constant=0.0007", say=said.append)
+    assert "0.0001" in said[0] and "0.0007" in said[1]
     with pytest.raises(UserError):
         fine_tuning.proposed(parent.path / "none" / "at" / "all")
 

@@ -133,3 +133,5 @@ def test_a_run_that_has_just_begun_and_an_average(run, tmp_path, capsys):
     checkpoint(new, 15, averaged=(10, 15))
     said = shown(capsys, f"--output_dir={new.path}")
     assert "2 checkpoints: 10, 15" in said
+    checkpoint(new, 20, averaged=(20,))
+    assert run_view.view(new).checkpoints[-1].averaged == ()

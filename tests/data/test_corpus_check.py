@@ -68,7 +68,7 @@ def test_errors_stop_before_anything_is_made(tmp_path):
     with pytest.raises(UserError) as stop:
         run(tmp_path, STOP)
     message = str(stop.value)
-    assert "train line 5" in message and "--drop_bad_pairs" in message
+    assert "train pair 5" in message and "--drop_bad_pairs" in message
     name = "datagen.pairs.report.json"
     assert [path.name for path in tmp_path.iterdir()] == [name] and name in message
     run(tmp_path, STOP, Clean())
@@ -104,7 +104,7 @@ class Scored(Pairs):
 
 
 def test_training_pairs_of_a_test_split_that_is_text_alone_are_found(tmp_path):
-    with pytest.raises(UserError, match="2 .*train line 11.* 4 "):
+    with pytest.raises(UserError, match="2 .*train pair 11.* 4 "):
         run(tmp_path, STOP, Scored())
     run(tmp_path, DROP, Scored())
     rows = left_out(tmp_path)

@@ -8,8 +8,6 @@ from t2t_repro.decoding.engine import ModelEngine, decode
 from t2t_repro.decoding.search import Search, Sentences
 from t2t_repro.errors import UserError
 
-pytestmark = pytest.mark.usefixtures("quickly")
-
 
 def mixed_inputs(rows, length, seed=0):
     rng = np.random.default_rng(seed)

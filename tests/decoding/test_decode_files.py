@@ -24,8 +24,6 @@ from t2t_repro.runs import TrainedRun
 from tests.decoding.doubled import Doubled
 from tests.tuned import choice
 
-pytestmark = pytest.mark.usefixtures("quickly")
-
 TYPED, FILE, CT2 = (
     {"decode_interactive": True},
     {"decode_from_file": "in"},

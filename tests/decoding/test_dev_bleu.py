@@ -12,8 +12,6 @@ from t2t_repro.decoding.engine import decode
 from t2t_repro.models.build import model_for
 from tests.decoding.doubled import Doubled
 
-pytestmark = pytest.mark.usefixtures("quickly")
-
 
 @pytest.fixture(scope="module")
 def data_dir(tmp_path_factory):

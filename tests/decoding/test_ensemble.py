@@ -6,8 +6,6 @@ from keras import ops
 
 from t2t_repro.decoding.engine import Ensemble, decode
 
-pytestmark = pytest.mark.usefixtures("quickly")
-
 
 @pytest.fixture(scope="module")
 def pair(trained):

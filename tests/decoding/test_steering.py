@@ -8,8 +8,6 @@ from t2t_repro.decoding import steering
 from t2t_repro.decoding.search import _MOST, Search, Sentences, draws
 from t2t_repro.decoding.settings import Sampling
 
-pytestmark = pytest.mark.usefixtures("quickly")
-
 PREFIXES = np.array([[9, 4, 23], [0, 0, 0], [30, 0, 0], [5, 11, 0]], "int32")
 LEAST = np.array([6, 0, 9, 4], "int32")
 

@@ -14,8 +14,6 @@ from t2t_repro.decoding.settings import FILLER, DecodeHParams
 from t2t_repro.decoding.translate import Translator, one_line
 from t2t_repro.export import saved_model, signatures
 
-pytestmark = pytest.mark.usefixtures("quickly")
-
 TEXTS = ["a b", "", "ab cd. ab", " \t ", "\x00\x07", "😀 é", "abc " * 30, "\u00a0gab\n", "f_\\u"]
 LOAD = """
 import json, sys

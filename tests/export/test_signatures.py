@@ -20,15 +20,13 @@ from t2t_repro.text.subword import SubwordTextEncoder
 from tests.provenances import recorded
 from tests.serving.conftest import served
 
-pytestmark = pytest.mark.usefixtures("quickly")
-
 LONG = "abc d. " * 1429  # 10,003 characters
 TEXTS = ["a b", "", "ab cd. ab", " \t ", "\x00\x07", "😀 é", "abc " * 9, LONG]
 EXTRA, LONGEST = 9, 80  # of the fixture `small`
 
 
 @pytest.fixture(scope="module")
-def loaded(small, quickly):
+def loaded(small):
     _, _, path = small
     return tf.saved_model.load(path)
 

@@ -139,9 +139,10 @@ def test_weights_of_a_larger_model_are_refused_whole(tmp_path):
 def test_the_ways_to_run_a_step_give_the_same():
     arguments = {"batch_size": 4, "shuffle": False, "epochs": 2, "verbose": 0}
     plain = build(metrics=["accuracy"], run_eagerly=EAGER).fit(X, Y, **arguments).history
-    for options in ({"jit_compile": True}, {"steps_per_execution": 2}, {}):
+    under_jax = keras.backend.backend() == "jax"  # which compiles each of the others alike
+    for options in ({"steps_per_execution": 2}, {"jit_compile": True}, {})[: 1 if under_jax else 3]:
         other = build(metrics=["accuracy"], run_eagerly=False, **options)
-        assert other.jit_compile == options.get("jit_compile", keras.backend.backend() == "jax")
+        assert other.jit_compile == options.get("jit_compile", under_jax)
         found = other.fit(X, Y, **arguments).history
         assert found.keys() == plain.keys()
         for name, values in plain.items():

@@ -1,6 +1,7 @@
 """What the plan reads of the text that t2t-datagen has made, and which training it makes of it."""
 
 import json
+import re
 import shutil
 
 import pytest
@@ -89,16 +90,17 @@ def test_evaluations_leave_time_for_training(asked, planned):
 
 
 @pytest.mark.parametrize(
-    "pairs, words, steps, longer",
+    "pairs, words, length, steps, longer",
     [
-        (30_000, 8_000, 2_400, []),
-        (30_000, 8_000, 2_200, ["--train_minutes=10"]),
-        (30_000, 14_000, 10_000, ["--train_minutes=70", "--train_steps=20000"]),
-        (2_900, 8_000, 10_000, []),
+        (30_000, 8_000, 22, 2_200, ["Expect", "--train_minutes=10"]),
+        (30_000, 14_000, 19, 10_000, ["Expect", "--train_minutes=70", "--train_steps=20000"]),
+        (6_400, 9_500, 14, 2_400, ["Expect"]),
+        (6_400, 9_500, 20, 10_000, ["20,000"]),
+        (2_900, 8_000, 12, 10_000, ["3,000"]),
     ],
 )
-def test_rich_text_takes_longer_than_its_set(pairs, words, steps, longer):
-    text = plan.Text(preset.TextSize(pairs, 10**7), 1000, 8000, words)
+def test_rich_text_takes_longer_than_its_set(pairs, words, length, steps, longer):
+    text = plan.Text(preset.TextSize(pairs, 10**7), 1000, 8000, words, length)
     found = plan.Measured(
         hparams_set="transformer_own_text_cooldown",
         parameters=1,
@@ -108,7 +110,7 @@ def test_rich_text_takes_longer_than_its_set(pairs, words, steps, longer):
         gpu=False,
     )
     said = plan.expectation(text, steps, 10_000, found)
-    assert [word for word in said.split() if word.startswith("--")] == longer
+    assert re.findall(r"^Expect|--[\w=]+|20,000|3,000", said) == longer
 
 
 def test_the_words_of_a_text_are_counted_from_all_over_it(tmp_path):
@@ -118,4 +120,4 @@ def test_the_words_of_a_text_are_counted_from_all_over_it(tmp_path):
     summary.write_text(json.dumps(made))
     sides[0].write_text("".join(f"A{chr(97 + i % 26)}, the\n" for i in range(10_000)))
     sides[1].write_text("Same.\n" * 10_000)
-    assert plan.Text.read(summary, sides).words == 13 + 1 + 1
+    assert plan.Text.read(summary, sides)[-2:] == (13 + 1 + 1, 1.0)

@@ -10,7 +10,7 @@ from t2t_repro.paper import reproduce
 from t2t_repro.study import runs
 from tests.problems import wmt14_archives
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quickly")]
+pytestmark = pytest.mark.slow
 
 TINY = "hidden_size=16,filter_size=24,num_heads=2,num_hidden_layers=1"
 UPDATES = 3  # as many checkpoints as are averaged here, and one more

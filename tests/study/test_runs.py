@@ -18,7 +18,7 @@ from tests.study.studies import PROBLEM, study_of
 
 
 @pytest.fixture(scope="module")
-def study(tmp_path_factory, quickly):
+def study(tmp_path_factory):
     data_dir = tmp_path_factory.mktemp("data")
     generate_data(Job(registry.get_problem(PROBLEM), data_dir, data_dir))
     return study_of(

@@ -51,9 +51,9 @@ def test_the_size_is_chosen_by_the_text_and_said(tmp_path):
     encoder, known = build(tmp_path / "vocab", text(4000))
     assert known.asked is None and known.made == encoder.vocab_size
     assert known.made == 1068 < supported(153_000) and "1,068" in known.reason
-    assert "28,000" in known.reason and "2,237" in known.reason
-    few, _ = build(tmp_path / "few", text(100))
-    assert few.vocab_size < 450  # of which each occurs ten times
+    assert "146,877" in known.reason and " 2,237 " in known.reason
+    assert build(tmp_path / "few", text(100))[0].vocab_size < 450  # of which each occurs ten times
+    assert " 1 " in build(tmp_path / "clauses", ["今天天气很好", "我们去公园 now"])[1].reason
 
 
 def test_a_size_that_is_asked_for_is_made_as_t2t_makes_it(tmp_path):

@@ -11,8 +11,6 @@ from t2t_repro.training import trainer
 from t2t_repro.training.request import Plan, TrainRequest
 from t2t_repro.views import pictures, samples
 
-pytestmark = pytest.mark.usefixtures("quickly")
-
 PROBLEM = "algorithmic_reverse_binary40_test"
 HPARAMS = "num_hidden_layers=1,num_heads=2,batch_size=200,max_length=60"
 

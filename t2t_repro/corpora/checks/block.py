@@ -9,20 +9,17 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
+from t2t_repro.corpora.cleaner_en_xx import Pair
 from t2t_repro.corpora.near_duplicates import UNSEEN
+from t2t_repro.text.tokenizer import LETTERS, SIGNS
 
 PAIRS = 4096  # in a block
-Pair = tuple[str, str]
 
 # Scripts that put no space between words count by characters; alphabets among them, whose letters
 # say nothing alone, by each three in a row.
-_SIGNS = "\u3040-\u30ff\u3400-\u9fff\U00020000-\U0003ffff"
-_LETTERS = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
-UNSPACED = re.compile(f"[{_LETTERS}]")
-_TOKEN = re.compile(rf"[{_SIGNS}]|[^\W_]+|\n")
-_TOKEN_OR_THREE = re.compile(
-    rf"([{_SIGNS}]|[^\W_{_LETTERS}]+|\n)|(?=([{_LETTERS}]{{3}}))[{_LETTERS}]"
-)
+UNSPACED = re.compile(f"[{LETTERS}]")
+_TOKEN = re.compile(rf"[{SIGNS}]|[^\W_]+|\n")
+_TOKEN_OR_THREE = re.compile(rf"([{SIGNS}]|[^\W_{LETTERS}]+|\n)|(?=([{LETTERS}]{{3}}))[{LETTERS}]")
 
 
 class Side:

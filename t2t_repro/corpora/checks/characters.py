@@ -7,7 +7,7 @@ import numpy as np
 
 from t2t_repro.corpora.checks.block import UNSPACED, Block, Side
 from t2t_repro.corpora.checks.models import Models
-from t2t_repro.corpora.near_duplicates import SINGLE
+from t2t_repro.text.tokenizer import SINGLE
 
 # Joiners and direction marks (U+200C to U+200F) belong to other scripts than the first ones.
 _INVISIBLE = re.compile(

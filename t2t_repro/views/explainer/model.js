@@ -50,11 +50,6 @@ function add(x, y) {
 
 const norm = (x) => Math.sqrt(x.reduce((sum, value) => sum + value * value, 0));
 
-// What the reader took away. Heads and layers are named "encoder/0", "encoder/0/self_attention/2".
-class Off extends Set {
-  head(scope, head) { return this.has(`${scope}/${head}`); }
-}
-
 class Transformer {
   constructor(data) {
     Object.assign(this, data.config);
@@ -64,7 +59,7 @@ class Transformer {
     this.values = {};
     for (const [name, rows, depth] of data.arrays) this.values[name] = all.subarray(at, at += rows * depth);
     for (const [name, other] of Object.entries(data.shared)) this.values[name] = this.values[other];
-    this.off = new Off();
+    this.off = new Set();  // what the reader took away: "encoder/layer_0/self_attention/2", "mask"
   }
 
   // --- embedding and positions (paper, sections 3.4 and 3.5)
@@ -133,7 +128,7 @@ class Transformer {
         products[s] = sum;
       }
       const weights = softmax(products.map((value) => value * scale));
-      if (!this.off.head(scope, head))
+      if (!this.off.has(`${scope}/${head}`))
         for (let s = 0; s < seen; s++)
           for (let i = start; i < start + width; i++) joined[i] += weights[s] * values[s][i];
       heads.push({ products, weights, scale });
@@ -187,7 +182,7 @@ class Transformer {
 
   begin() { return Array.from({ length: this.decoder_layers }, () => ({ keys: [], values: [] })); }
 
-  step(id, position, caches, encoded, ahead = null) {
+  step(id, position, caches, encoded) {
     let x = add(this.embedding(id, "targets"), this.signal(position));
     const start = x, layers = [], next = [];
     for (let number = 0; number < this.decoder_layers; number++) {
@@ -197,8 +192,7 @@ class Transformer {
         const k = this.project(input, own, "k"), v = this.project(input, own, "v");
         const grown = { keys: [...cache.keys, k], values: [...cache.values, v] };
         next.push(grown);
-        const all = ahead ? ahead[number] : grown;  // without the mask also what is still to come
-        return this.attend(this.project(input, own, "q"), all.keys, all.values, own);
+        return this.attend(this.project(input, own, "q"), grown.keys, grown.values, own);
       });
       const other = this.sublayer(self.output, cross, (input) => this.attend(
         this.project(input, cross, "q"), encoded.sides[number].keys, encoded.sides[number].values, cross));

@@ -77,15 +77,16 @@ function translate(text = state.text) {
   state.step = Math.min(state.step, run.steps.length - 1);
   at("translation").textContent = written(run.target);
   at("took").textContent = `${Math.round(performance.now() - started)} ms`;
+  const asked = JSON.stringify([text, state.beam, state.alpha, state.forced]);
   if (!model.off.size) state.whole = run;
-  else if (state.whole?.text !== text) {  // what the whole model makes of this sentence
+  else if (state.whole?.asked !== asked) {  // what the whole model makes of this sentence
     const off = model.off;
-    model.off = new Off();
+    model.off = new Set();
     state.whole = compute(text, { forced: state.forced });
     state.whole.trace = model.read(state.whole.target = state.whole.best.ids, state.whole.encoded);
     model.off = off;
   }
-  state.whole.text = text;
+  state.whole.asked = asked;
   const flags = new URLSearchParams({ text, beam: state.beam, alpha: state.alpha });
   history.replaceState(null, "", `#${flags.toString().replaceAll("+", "%20")}`);
   choose({});
