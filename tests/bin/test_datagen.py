@@ -83,7 +83,7 @@ def test_own_text_gets_the_subwords_that_it_supports_or_those_of_t2t(tmp_path, c
         size = 32768 if flag == "--t2t_exact" else made[flag]["made"]
         assert made[flag]["file"] == f"vocab.text2text_tmpdir.{size}.subwords"
         assert (tmp_path / flag / made[flag]["file"]).is_file()
-        assert "4,800" in said
+        assert "21,280" in said
     assert [entry["asked"] for entry in made.values()] == [None, 32768, 40]
 
 
