@@ -21,7 +21,8 @@ PICTURES = {  # what each lesson draws
 LESSON = """
 import runpy, sys
 from tests import faulty_files, forks
-faulty_files.leave_graphs(), forks.fork_programs()
+faulty_files.leave_graphs()
+forks.fork_programs()
 sys.argv = sys.argv[1:]
 sys.path.insert(0, sys.argv[0].rpartition("/")[0])
 runpy.run_path(sys.argv[0], run_name="__main__")

@@ -70,11 +70,8 @@ def jobs():
         yield "trainer", False, training(name, 3, f"{PLAIN},batch_size=12")
     yield "trainer", False, training("two", 3, f"{PLAIN},batch_size=6", alone, two)
     yield "evaluator", False, ["--output_dir=one", two, "--eval_steps=1"]
-    files = [
-        "--output_dir=one",
-        "--decode_from_file=in",
-        "--decode_hparams=beam_size=1,extra_length=4",
-    ]
+    greedy = "--decode_hparams=beam_size=1,extra_length=4"
+    files = ["--output_dir=one", "--decode_from_file=in", greedy]
     yield "decoder", False, [*files, "--decode_to_file=out"]
     yield "decoder", False, [*files, "--decode_to_file=out-two", two]
 
